@@ -1,0 +1,358 @@
+#pragma once
+
+/// Part `autograd`: PyTorch's eager executor and autograd engine, reduced to what they do to memory.
+/// A `Tape` runs ops on tensors that have a size but no values. It counts references as CPython and
+/// autograd do (names, saved tensors, gradient buffers), so the instant at which a storage dies
+/// follows from the same rules as in the framework, and it writes each allocation and free as an
+/// `Event`. Knows nothing of models, sharding or files.
+///
+///     forward  x -> mul(x, y) -> out        backward  grad(out) -> fresh grad(x), fresh grad(y)
+///              saves x, y                             then the saved x, y are let go
+///
+/// Rules of what each op saves and what its backward allocates cite `derivatives.yaml` and
+/// `aten/` of PyTorch 2.13.
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "membudget/quantity.hpp"
+#include "membudget/support.hpp"
+
+namespace membudget {
+
+/// Index of a ledger term in a `TermTable`.
+using TermId = std::uint16_t;
+
+/// The ledger terms of one step, by path ("activations/attention"). Interning the same path twice
+/// gives the same id; ids count up from 0.
+class TermTable {
+public:
+    TermId intern(std::string_view path);
+    [[nodiscard]] const std::string& path(TermId id) const { return rows_[id].path; }
+    /// Id of the path's first component ("activations") among first components.
+    [[nodiscard]] int group(TermId id) const { return rows_[id].group; }
+    [[nodiscard]] const std::string& group_name(int group) const {
+        return groups_[static_cast<std::size_t>(group)];
+    }
+    [[nodiscard]] std::size_t size() const { return rows_.size(); }
+    [[nodiscard]] std::size_t groups() const { return groups_.size(); }
+
+private:
+    struct Row {
+        std::string path;
+        int group;
+    };
+    std::vector<Row> rows_;
+    std::vector<std::string> groups_;
+};
+
+/// What an event is about, for `where` and `explain`: an op of a block, and the tensor's role.
+struct Label {
+    std::uint16_t op = 0;       ///< index given by whoever drives the tape
+    const char* what = "";      ///< static text: "output", "mask", "grad input"
+};
+
+/// One allocation (bytes > 0) or free (bytes < 0) of `count` equal tensors.
+struct Event {
+    std::int64_t bytes = 0;      ///< requested, per tensor; the sign tells alloc from free
+    std::int64_t rounding = 0;   ///< what the allocator adds, same sign
+    std::int32_t count = 1;
+    std::int32_t storage = -1;   ///< pairs an alloc with its free within one tape; -1: unpaired
+    TermId term = 0;
+    Label label;
+};
+
+/// Whose kernels compute: they differ in what they keep (dropout masks) and in rounding.
+enum class Backend {
+    cuda,  ///< blocks rounded to 512 B [c10/cuda/CUDACachingAllocator.cpp kMinBlockSize]
+    cpu,   ///< exact sizes
+};
+
+class Tape;
+
+/// A reference to a tensor, as a Python name or a C++ local holds one. Copying adds a reference;
+/// the storage is freed when the last one and all saved ones are gone.
+class Ref {
+public:
+    Ref() = default;
+    Ref(const Ref& other);
+    Ref(Ref&& other) noexcept : tape_(other.tape_), tensor_(other.tensor_) { other.tape_ = nullptr; }
+    Ref& operator=(const Ref& other);
+    Ref& operator=(Ref&& other) noexcept;
+    ~Ref() { reset(); }
+    void reset();
+    explicit operator bool() const { return tape_ != nullptr; }
+    [[nodiscard]] std::int64_t numel() const;
+    [[nodiscard]] const Dtype& dtype() const;
+    [[nodiscard]] bool requires_grad() const;
+
+private:
+    friend class Tape;
+    Ref(Tape* tape, std::int32_t tensor) : tape_(tape), tensor_(tensor) {}
+    Tape* tape_ = nullptr;
+    std::int32_t tensor_ = -1;
+};
+
+/// Where a tape books what it allocates.
+struct TapeTerms {
+    TermId backward = 0;   ///< gradients of activations and other transients of backward
+    TermId gradients = 0;  ///< gradients of parameters
+};
+
+/// A parameter as a tape sees it.
+struct Leaf {
+    std::int64_t numel = 0;
+    const Dtype* dtype = nullptr;
+    bool trainable = true;
+    /// `.grad` exists already (accumulation, or kept between steps): new gradients are added to it.
+    bool has_grad = false;
+    /// dtype of `.grad`, when not the parameter's (main gradients).
+    const Dtype* grad_dtype = nullptr;
+    /// Gradient that another block left in the accumulation node of a tied parameter.
+    bool pending = false;
+    /// More of it is still to come from a block that runs later in backward (tied parameter).
+    bool shared_later = false;
+};
+
+/// One op's share in backward; see `Tape::NodeBuilder`.
+struct BackwardStep {
+    enum class Kind : std::uint8_t {
+        temp,        ///< allocate a transient
+        drop,        ///< free transient `index`
+        grad,        ///< allocate the gradient of edge `index`
+        pass,        ///< hand the gradient of the output on to edge `index`
+        temp_grad,   ///< transient `index` is the gradient of edge `edge`
+        drop_output, ///< the gradient of the output is no longer needed
+    };
+    Kind kind = Kind::temp;
+    std::int16_t index = 0;
+    std::int16_t edge = 0;
+    std::int64_t bytes = 0;
+    const char* what = "";
+};
+
+/// Records and replays one stretch of a training step. Not copyable: `Ref`s point to it.
+class Tape {
+public:
+    Tape(TapeTerms terms, Backend backend) : terms_(terms), backend_(backend) {}
+    Tape(const Tape&) = delete;
+    Tape& operator=(const Tape&) = delete;
+
+    [[nodiscard]] Backend backend() const { return backend_; }
+
+    // --- what the driver sets -------------------------------------------------------------------
+    /// Events go to `out` from now on.
+    void record_to(std::vector<Event>* out) { events_ = out; }
+    /// Term and op of what forward allocates from now on.
+    void book(TermId term, std::uint16_t op) {
+        term_ = term;
+        op_ = op;
+    }
+    void set_grad_enabled(bool enabled) { grad_enabled_ = enabled; }
+    [[nodiscard]] bool grad_enabled() const { return grad_enabled_; }
+    /// dtype to which autocast casts the inputs of matrix products; null: no autocast.
+    void set_autocast(const Dtype* type) { autocast_ = type; }
+    [[nodiscard]] const Dtype* autocast() const { return autocast_; }
+
+    // --- tensors from outside -------------------------------------------------------------------
+    /// A parameter of this block; index `leaf` counts them. Never allocated or freed here.
+    Ref parameter(std::size_t leaf);
+    std::size_t add_leaf(Leaf leaf);
+    [[nodiscard]] const Leaf& leaf(std::size_t index) const { return leaves_[index].leaf; }
+    /// A tensor that someone else allocated and hands over: freed here, under `term`.
+    Ref adopt(std::int64_t numel, const Dtype& type, bool requires_grad, TermId term);
+    /// A tensor that someone else owns: referred to here, never freed here.
+    Ref borrow(std::int64_t numel, const Dtype& type, bool requires_grad);
+    /// Ends this tape's ownership without freeing: the tensor goes to the next block.
+    /// Returns true when saved tensors of this tape still refer to its storage: then it dies here,
+    /// in backward, and the next block must `borrow` it.
+    bool hand_over(Ref tensor);
+
+    // --- forward: ops that allocate, save and record their backward ------------------------------
+    /// A new tensor outside autograd.
+    Ref fresh(std::int64_t numel, const Dtype& type, const char* what);
+    /// A view or reshape that copies nothing.
+    Ref view(Ref x);
+    /// A view of part of `x` (slice, chunk): its gradient is a fresh zero-filled tensor of x's size.
+    Ref slice(Ref x, std::int64_t numel);
+    /// All chunks of `x` along one dimension as views; in backward they are concatenated once.
+    std::vector<Ref> chunk(Ref x, std::span<const std::int64_t> numels);
+    /// `x.to(type)`; the same tensor when it has the type already.
+    Ref cast(Ref x, const Dtype& type);
+    /// `contiguous()`, `clone()`: a copy; the gradient passes through.
+    Ref copy(Ref x);
+    /// `x.expand(...).reshape(...)`: `repeat_kv`; a copy `numel` large, summed back in backward.
+    Ref repeat(Ref x, std::int64_t numel);
+    Ref add(Ref a, Ref b);
+    /// `a += b`: no new tensor.
+    Ref add_scalar(Ref x);
+    Ref mul_scalar(Ref x);
+    Ref neg(Ref x);
+    /// Elementwise product; a smaller operand is broadcast and its gradient summed.
+    Ref mul(Ref a, Ref b);
+    /// `x.pow(2)`.
+    Ref square(Ref x);
+    /// `x.mean(-1, keepdim=True)`: `rows` numbers.
+    Ref mean(Ref x, std::int64_t rows);
+    Ref rsqrt(Ref x);
+    Ref cat(std::span<Ref> parts);
+    /// One-input functions that save their input (gelu, silu) or their output (tanh, sigmoid, relu).
+    Ref unary_saving_input(Ref x, const char* what);
+    Ref unary_saving_output(Ref x, const char* what);
+    Ref softmax(Ref x, const Dtype& type);
+    Ref dropout(Ref x, double probability);
+    /// `F.linear`: rows x in -> rows x out. Under autocast, casts first (weights through the cache).
+    Ref linear(Ref x, Ref weight, Ref bias, std::int64_t rows, std::int64_t in, std::int64_t out);
+    /// `matmul` of two activations: a result of `numel`.
+    Ref matmul(Ref a, Ref b, std::int64_t numel);
+    Ref layer_norm(Ref x, Ref weight, Ref bias, std::int64_t rows);
+    /// Fused RMSNorm: saves the input and the reciprocal root mean square per row (fp32).
+    Ref fused_rms_norm(Ref x, Ref weight, std::int64_t rows);
+    /// Row lookup: `numel` elements; ids are `rows` int64 numbers.
+    Ref embedding(Ref ids, Ref weight, std::int64_t numel);
+    /// Fused attention: see `FusedAttention`.
+    struct FusedAttention {
+        std::int64_t lse_numel = 0;          ///< fp32 log-sum-exp kept for backward
+        std::int64_t rng_bytes = 0;
+        std::int64_t backward_workspace = 0; ///< bytes, while the gradients are computed
+        std::int64_t expanded_kv_numel = 0;  ///< GQA: dk and dv per query head before the sum; 0: none
+    };
+    Ref fused_attention(Ref q, Ref k, Ref v, Ref mask, std::int64_t out_numel,
+                        const FusedAttention& how);
+    /// Cross-entropy from logits of `rows x classes`: log-softmax, then the negative log-likelihood.
+    Ref cross_entropy(Ref logits, Ref labels, std::int64_t rows, std::int64_t classes);
+
+    /// Records a node by hand, for kernels that are one autograd function of their own.
+    class NodeBuilder;
+
+    // --- the end of forward, and backward ---------------------------------------------------------
+    /// Autocast exits: its cache of cast weights goes.
+    void clear_autocast_cache();
+    /// Runs backward from `output`, whose gradient is adopted (`numel` of its type) unless it is a
+    /// loss, whose gradient is one number. Frees saved tensors as nodes finish.
+    void backward(const Ref& output);
+    struct BoundaryGradient {
+        bool exists = false;
+        std::int64_t bytes = 0;
+        std::int64_t rounding = 0;
+    };
+    /// The gradient that backward left for an adopted or borrowed input; it lives on.
+    [[nodiscard]] BoundaryGradient gradient_of(std::size_t input) const;
+
+private:
+    friend class Ref;
+    friend class NodeBuilder;
+
+    struct Storage {
+        std::int64_t bytes = 0, rounding = 0;
+        std::int32_t refs = 0;     ///< all of them
+        std::int32_t saved = 0;    ///< those of saved tensors
+        TermId term = 0;
+        bool owned = true;         ///< freed here when refs reach 0
+        Label label;
+    };
+    struct TensorRow {
+        std::int32_t storage = -1;
+        std::int32_t node = -1;    ///< node that computed it; -1: none
+        std::int32_t leaf = -1;    ///< parameter
+        std::int32_t input = -1;   ///< boundary input
+        std::int16_t slot = 0;     ///< which output of the node
+        bool requires_grad = false;
+        std::int64_t numel = 0;
+        const Dtype* dtype = nullptr;
+    };
+    struct Edge {
+        std::int32_t node = -1, leaf = -1, input = -1;
+        std::int16_t slot = 0;
+        std::int64_t bytes = 0;    ///< of the gradient
+    };
+    struct Node {
+        std::uint16_t op = 0;
+        const char* what = "";
+        std::int32_t first_edge = 0, edges = 0;
+        std::int32_t first_saved = 0, saved = 0;
+        std::int32_t first_step = 0, steps = 0;
+        std::int32_t first_slot = 0, slots = 1;
+    };
+    struct LeafRow {
+        Leaf leaf;
+        std::int32_t tensor = -1;
+        std::int32_t uses = 0;      ///< edges that point to it and have not delivered yet
+        std::int32_t gradient = -1; ///< storage that waits in its accumulation node
+        std::int32_t cached_cast = -1;  ///< tensor in autocast's cache
+    };
+    struct InputRow {
+        std::int32_t tensor = -1;
+        std::int32_t gradient = -1;
+    };
+
+    std::int32_t new_storage(std::int64_t bytes, TermId term, const char* what);
+    std::int32_t new_tensor(std::int32_t storage, std::int64_t numel, const Dtype& type);
+    Ref new_output(std::int64_t numel, const Dtype& type, const char* what);
+    void retain(std::int32_t storage) { ++storages_[static_cast<std::size_t>(storage)].refs; }
+    void release(std::int32_t storage);
+    void emit(std::int32_t storage, int sign);
+    [[nodiscard]] std::int64_t rounding_of(std::int64_t bytes) const;
+    TensorRow& row(const Ref& ref) { return tensors_[static_cast<std::size_t>(ref.tensor_)]; }
+    [[nodiscard]] const TensorRow& row(const Ref& ref) const {
+        return tensors_[static_cast<std::size_t>(ref.tensor_)];
+    }
+    Ref autocast_input(Ref x);
+    void run_node(const Node& node);
+    void deliver(const Edge& edge, std::int32_t storage);
+    void accumulate_leaf(LeafRow& leaf);
+    std::int32_t accumulate(std::int32_t held, std::int32_t incoming);
+
+    TapeTerms terms_;
+    Backend backend_;
+    std::vector<Event>* events_ = nullptr;
+    TermId term_ = 0;
+    std::uint16_t op_ = 0;
+    bool grad_enabled_ = true;
+    const Dtype* autocast_ = nullptr;
+    std::vector<Storage> storages_;
+    std::vector<TensorRow> tensors_;
+    std::vector<Node> nodes_;
+    std::vector<Edge> edges_;
+    std::vector<std::int32_t> saved_;
+    std::vector<BackwardStep> steps_;
+    std::vector<std::int32_t> slots_;     ///< gradient waiting for each output of each node
+    std::vector<LeafRow> leaves_;
+    std::vector<InputRow> inputs_;
+    std::vector<std::int32_t> cast_cache_;
+    std::vector<std::int32_t> temps_;     ///< scratch of run_node
+};
+
+/// Builds one autograd node: edges to its inputs, saved tensors, and the steps of its backward.
+/// Nothing is recorded when no input needs a gradient.
+class Tape::NodeBuilder {
+public:
+    NodeBuilder(Tape& tape, const char* what, std::span<const Ref* const> inputs);
+    /// False when autograd records nothing here.
+    [[nodiscard]] bool active() const { return active_; }
+    [[nodiscard]] bool needs(std::size_t input) const;
+    void save(const Ref& tensor);
+    /// Allocates a transient in backward; returns its number for `drop` and `temp_grad`.
+    std::int16_t temp(std::int64_t bytes, const char* what);
+    void drop(std::int16_t temp);
+    void grad(std::size_t input, const char* what = "grad input");
+    void pass(std::size_t input);
+    void temp_grad(std::int16_t temp, std::size_t input);
+    void drop_output();
+    /// Makes `output` (or several, for chunk) the node's output.
+    void finish(Ref& output);
+    void finish(std::span<Ref> outputs);
+
+private:
+    void add_step(BackwardStep step);
+    Tape& tape_;
+    bool active_ = false;
+    Node node_;
+    std::vector<std::int32_t> edge_of_;  ///< input -> index of its edge, or -1
+    std::int16_t temps_ = 0;
+};
+
+}  // namespace membudget

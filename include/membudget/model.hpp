@@ -1,0 +1,226 @@
+#pragma once
+
+/// Part `model`: what is computed. A family row interprets the keys of a config and builds a
+/// `Model`: stem + (block x count)... + head, each block with its parameter tensors and its ops.
+/// Knows nothing of precision, sharding or time: kernels say *how* an op is computed.
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "membudget/quantity.hpp"
+#include "membudget/spec.hpp"
+#include "membudget/support.hpp"
+
+namespace membudget {
+
+/// Which part of a network a parameter belongs to: the tree that `inspect` prints.
+enum class Component { embedding, attention, mlp, experts, router, norm, head, vision, other };
+[[nodiscard]] std::string_view name_of(Component component);
+
+/// A parameter tensor of a block.
+struct Parameter {
+    /// Module path without the section's prefix: "self_attn.q_proj.weight".
+    std::string name;
+    std::vector<std::int64_t> shape;
+    Component component = Component::other;
+    /// Full name of the parameter whose storage this one shares; empty for an own storage.
+    std::string tied_to;
+    /// Name in the published weight files where it differs (before the prefix); else empty.
+    std::string checkpoint_name;
+    /// False for a tensor that the class itself freezes (Whisper's sinusoids).
+    bool trainable = true;
+
+    [[nodiscard]] Elements elements() const;
+};
+
+/// What the rows of an activation tensor run over; `step` knows how many there are of each.
+enum class Rows {
+    one,            ///< a scalar or a tensor that does not depend on the input
+    batch,          ///< sequences (or images) of the micro-batch
+    positions,      ///< sequence positions, shared by the batch (cos and sin of the rotation)
+    tokens,         ///< batch x sequence length
+    target_tokens,  ///< batch x target length (decoder of an encoder-decoder)
+    patches,        ///< image patches of the micro-batch
+};
+
+/// Until when the function that made a tensor refers to it by a local variable. The engine frees a
+/// storage when no name and no saved tensor refers to it.
+enum class Held {
+    until_last_read,  ///< the name is rebound, or the value never had one
+    until_scope_end,  ///< a local variable that lives until its function returns
+};
+
+/// An activation tensor of a block: `rows x width` elements.
+struct Tensor {
+    std::string name;             ///< "self_attn.q_proj": for people
+    Rows rows = Rows::tokens;
+    std::int64_t width = 0;
+    Held held = Held::until_last_read;
+    /// Index into `Model::shared` for a tensor that the whole model shares; -1 otherwise.
+    int shared = -1;
+};
+
+/// What an op computes. How it computes is the kernel's business (part `stack`).
+enum class OpKind {
+    embedding,         ///< ids -> hidden; parameters: weight
+    position_embedding,///< learned positions; parameters: weight
+    scale,             ///< x * number
+    add,               ///< x + y (residual)
+    multiply,          ///< x * y
+    layer_norm,        ///< parameters: [weight [, bias]]
+    rms_norm,          ///< parameters: weight
+    linear,            ///< parameters: weight [, bias]
+    split,             ///< views of one tensor: one input, many outputs
+    rotary,            ///< inputs q, k, cos, sin; outputs q, k
+    attention,         ///< inputs q, k, v [, mask]; output o
+    activation,        ///< x -> act(x)
+    gated_activation,  ///< gate, up -> act(gate) * up
+    softcap,           ///< cap * tanh(x / cap)
+    dropout,
+    causal_lm_loss,    ///< logits -> loss: shifted cross-entropy over the vocabulary
+    masked_lm_loss,    ///< logits -> loss: cross-entropy, labels not shifted
+    pooler_loss,       ///< a loss over few numbers, of no weight: hidden -> scalar
+    moe,               ///< router and experts as one op; parameters: router, experts
+    conv_patches,      ///< patch embedding
+    rotary_tables,     ///< cos and sin of the rotation, outside autograd
+    attention_mask,    ///< the mask tensor, when the shape or the kernel needs one
+};
+[[nodiscard]] std::string_view name_of(OpKind kind);
+
+/// Non-linearities by the names of `transformers.activations.ACT2FN`.
+enum class Act { gelu, gelu_new, gelu_tanh, quick_gelu, silu, relu, relu2, tanh, sigmoid };
+[[nodiscard]] std::string_view name_of(Act act);
+
+/// RMSNorm variants that differ in what they keep: see the kernels.
+enum class NormStyle {
+    plain,        ///< Llama: normalise in fp32, cast, times weight
+    one_plus,     ///< Gemma: normalise in fp32, times (1 + weight) in fp32, cast
+    t5,           ///< T5: variance in fp32, product in the input's type
+    no_weight,    ///< no parameters
+};
+
+/// The numbers an op needs beyond its tensors. Only the fields of its kind mean something.
+struct OpAttributes {
+    std::int64_t heads = 0;          ///< query heads
+    std::int64_t kv_heads = 0;
+    std::int64_t head_dim = 0;       ///< of queries and keys
+    std::int64_t value_dim = 0;      ///< of values; 0: head_dim
+    std::int64_t rotary_dim = 0;     ///< dimensions that are rotated; 0: head_dim
+    bool interleaved = false;        ///< rotates pairs (GPT-J) rather than halves (NeoX)
+    bool causal = true;
+    std::int64_t window = 0;         ///< sliding window in tokens; 0: none
+    double softcap = 0;              ///< of attention scores or logits; 0: none
+    double dropout = 0;              ///< probability
+    bool bias = false;               ///< scores get an additive bias (ALiBi, T5)
+    Act act = Act::silu;
+    NormStyle norm = NormStyle::plain;
+    std::int64_t experts = 0, experts_per_token = 0, expert_width = 0, shared_width = 0;
+};
+
+/// One op of a block, in the order in which the model's forward runs it.
+struct Op {
+    OpKind kind = OpKind::add;
+    std::string name;                 ///< module path: "self_attn.q_proj"
+    std::string_view term;            ///< where its tensors are booked: "activations/attention"
+    std::vector<int> inputs;          ///< indices into `Block::tensors`
+    std::vector<int> outputs;
+    std::vector<int> parameters;      ///< indices into `Block::parameters`
+    OpAttributes attributes;
+};
+
+/// A run of ops that is one function of the framework: its `until_scope_end` tensors die at its end.
+struct Scope {
+    int first_op = 0;
+    int end_op = 0;  ///< one past the last
+};
+
+/// One distinct block: the embeddings, a decoder layer, the head with the loss.
+struct Block {
+    std::string name;                    ///< "decoder layer": for people
+    std::vector<Parameter> parameters;
+    std::vector<Tensor> tensors;
+    std::vector<Op> ops;
+    std::vector<Scope> scopes;
+    int input = -1;                      ///< tensor that comes from the block before; -1 in a stem
+    int output = -1;                     ///< tensor that goes on; -1 in a head
+    bool checkpointable = false;         ///< a unit of activation checkpointing and of FSDP wrapping
+};
+
+/// A stretch of the model: `pattern` (indices into `Model::blocks`) repeated `count` times.
+struct Section {
+    /// Prefix of the parameter names of a copy; `{}` stands for the layer's index:
+    /// "model.layers.{}." or "".
+    std::string prefix;
+    std::int64_t first_index = 0;
+    std::vector<int> pattern;
+    std::int64_t count = 1;
+};
+
+/// Facts of the config that reports show.
+struct ModelFacts {
+    std::int64_t hidden_size = 0, layers = 0, heads = 0, kv_heads = 0, head_dim = 0;
+    std::int64_t intermediate_size = 0, vocab_size = 0, max_positions = 0;
+    std::string torch_dtype;   ///< as in the file; empty when absent
+};
+
+/// A network, independent of batch and sequence length.
+struct Model {
+    std::string family;        ///< row of the families table
+    std::string architecture;  ///< class name: "LlamaForCausalLM"
+    std::string source;        ///< where the structure was read
+    std::vector<Block> blocks;       ///< distinct ones
+    std::vector<Section> sections;   ///< in execution order
+    std::vector<Tensor> shared;      ///< tensors that all blocks use: cos and sin, masks
+    ModelFacts facts;
+    /// Why the training step cannot be simulated though parameters are known; empty: it can.
+    std::string step_unsupported;
+    /// Notes on keys that decided something, for the assumptions of the report.
+    std::vector<std::string> notes;
+
+    /// Calls `visit(full_name, parameter, copies)` once for each distinct parameter, in order; the
+    /// name of a repeated one keeps `{}` for the layer's index.
+    template <class Visit>
+    void for_each_parameter(Visit&& visit) const;
+};
+
+/// Counts over all parameters of a model.
+struct ParameterCounts {
+    Elements total;    ///< unique elements in memory: a tied tensor counts once
+    Elements untied;   ///< as if nothing were tied
+    Elements active;   ///< used for one token: all but the experts that are not routed to
+    Elements trainable;
+};
+[[nodiscard]] ParameterCounts count_parameters(const Model& model);
+
+/// A config's keys as its family reads them: nested `text_config`, synonyms, class defaults.
+struct Family {
+    std::string_view name;           ///< `model_type`
+    std::string_view architectures;  ///< class names it builds, separated by spaces; first: default
+    std::string_view doc;
+    std::string_view source;         ///< where structure and defaults were read
+    /// Builds the model of `architecture` (empty: what the config names, else the default).
+    /// Pointers of diagnostics point into the config.
+    Result<Model> (*build)(const Family& family, const KeyTree& config,
+                           std::string_view architecture);
+    std::string_view keys;           ///< config keys it reads, separated by spaces
+};
+[[nodiscard]] Table<Family> families();
+
+/// Builds the model that a config describes, by its `model_type` (or `architectures`).
+/// `architecture` overrides the class that the config names. Unknown families are unsupported.
+[[nodiscard]] Result<Model> build_model(const KeyTree& config, std::string_view architecture = {});
+
+// ------------------------------------------------------------------------------------------------
+
+template <class Visit>
+void Model::for_each_parameter(Visit&& visit) const {
+    for (const Section& section : sections)
+        for (const int index : section.pattern)
+            for (const Parameter& parameter : blocks[static_cast<std::size_t>(index)].parameters)
+                visit(section.prefix + parameter.name, parameter, section.count);
+}
+
+}  // namespace membudget

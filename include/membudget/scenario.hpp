@@ -1,0 +1,50 @@
+#pragma once
+
+/// Part `scenario`: named pure changes of a spec, JSON merge patches, and what a changed knob means.
+
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "membudget/job.hpp"
+#include "membudget/ledger.hpp"
+#include "membudget/spec.hpp"
+#include "membudget/support.hpp"
+
+namespace membudget {
+
+/// RFC 7396: `patch` applied to `target`.
+[[nodiscard]] KeyTree merge_patch(KeyTree target, const KeyTree& patch);
+
+/// A technique: the knob that turns it, the one term it changes, what it costs and where it ends.
+struct Technique {
+    std::string_view name;      ///< "activation_checkpointing"
+    std::string_view pointer;   ///< knob in the spec: "/training/activation_checkpointing"
+    std::string_view term;      ///< first path component or leaf it targets: "activations"
+    std::string_view cost;      ///< no technique is free
+    std::string_view limits;
+    std::string_view measure;   ///< what to measure again after turning it
+    /// The phases whose peak it can lower: bit i for Phase i.
+    unsigned phases = 0;
+    /// A built-in scenario: the merge patch that turns the knob for this spec and job, or null when
+    /// it is turned already or has no meaning here.
+    std::optional<KeyTree> (*patch)(const KeyTree& spec, const Job& job) = nullptr;
+    std::string_view doc;
+    std::string_view source;
+};
+[[nodiscard]] Table<Technique> techniques();
+
+/// A pointer whose value differs between two documents, with both values as text.
+struct KnobChange {
+    std::string pointer;
+    std::string from, to;               ///< JSON text; "absent" when missing
+    const Technique* technique = nullptr;
+};
+/// Leaves that differ, in document order of `to`, then of `from`; `/name` and `/scenarios` excluded.
+[[nodiscard]] std::vector<KnobChange> changed_knobs(const KeyTree& from, const KeyTree& to);
+
+/// Compact JSON text of a tree.
+[[nodiscard]] std::string to_json(const KeyTree& tree);
+
+}  // namespace membudget

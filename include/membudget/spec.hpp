@@ -1,0 +1,253 @@
+#pragma once
+
+/// Part `spec`: text -> a neutral key tree with JSON pointers -> `Spec`. Finds every mistake of
+/// *shape* (syntax, type, range, unknown or duplicate key) of a file in one run. It does not know
+/// which optimizers, models or devices exist: `job` resolves names.
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "membudget/quantity.hpp"
+#include "membudget/support.hpp"
+
+namespace membudget {
+
+/// A JSON value that keeps what readers need and parsers usually lose: the order of keys,
+/// integers exactly, and the text of numbers that are no 64-bit integers.
+class KeyTree {
+public:
+    enum class Kind { null, boolean, integer, number, string, array, object };
+    using Member = std::pair<std::string, KeyTree>;
+
+    KeyTree() = default;
+    explicit KeyTree(bool value) : kind_(Kind::boolean), integer_(value) {}
+    explicit KeyTree(std::int64_t value) : kind_(Kind::integer), integer_(value) {}
+    explicit KeyTree(std::string text) : kind_(Kind::string), text_(std::move(text)) {}
+    explicit KeyTree(std::string_view text) : KeyTree(std::string(text)) {}
+    explicit KeyTree(const char* text) : KeyTree(std::string(text)) {}
+    /// A number with a fraction, an exponent or too many digits: its text as found, and its value.
+    static KeyTree number(double value, std::string text);
+    static KeyTree array(std::vector<KeyTree> items = {});
+    static KeyTree object(std::vector<Member> members = {});
+
+    [[nodiscard]] Kind kind() const { return kind_; }
+    [[nodiscard]] bool is(Kind kind) const { return kind_ == kind; }
+    [[nodiscard]] bool is_null() const { return kind_ == Kind::null; }
+    [[nodiscard]] bool boolean() const { return integer_ != 0; }
+    [[nodiscard]] std::int64_t integer() const { return integer_; }
+    [[nodiscard]] double number() const {
+        return kind_ == Kind::integer ? static_cast<double>(integer_) : number_;
+    }
+    /// The string, or the text of a number as found.
+    [[nodiscard]] const std::string& text() const { return text_; }
+    [[nodiscard]] const std::vector<KeyTree>& items() const { return items_; }
+    [[nodiscard]] const std::vector<Member>& members() const { return members_; }
+    [[nodiscard]] std::vector<KeyTree>& items() { return items_; }
+    [[nodiscard]] std::vector<Member>& members() { return members_; }
+    /// The member `key` of an object, or null when absent or no object.
+    [[nodiscard]] const KeyTree* find(std::string_view key) const;
+    [[nodiscard]] KeyTree* find(std::string_view key);
+    /// The member `key` of an object, made (as null) when absent. A null becomes an object first.
+    KeyTree& at_or_add(std::string_view key);
+    void remove(std::string_view key);
+    /// For messages: "a string ('abc')", "a negative integer (-4)", "an object", "null", ...;
+    /// long strings are cut and control characters escaped.
+    [[nodiscard]] std::string describe() const;
+
+    friend bool operator==(const KeyTree&, const KeyTree&) = default;
+
+private:
+    Kind kind_ = Kind::null;
+    std::int64_t integer_ = 0;
+    double number_ = 0;
+    std::string text_;
+    std::vector<KeyTree> items_;
+    std::vector<Member> members_;
+};
+
+/// What a reader accepts at most; a larger input is an error, not a slow run.
+struct ReadLimits {
+    std::size_t bytes = std::size_t{64} << 20;
+    std::size_t depth = 200;
+};
+
+/// What to do with a key that stands twice in one object.
+enum class DuplicateKeys {
+    refuse,      ///< an error that names the key (our own files)
+    last_wins,   ///< as Python's json reads it (files of others)
+};
+
+/// Parses one JSON document (UTF-8, a BOM is skipped; UTF-16 is refused by name). Syntax errors say
+/// line and column. `file` only labels diagnostics.
+[[nodiscard]] Result<KeyTree> parse_json(std::string_view text, std::string_view file,
+                                         DuplicateKeys duplicates = DuplicateKeys::refuse,
+                                         ReadLimits limits = {});
+
+/// Reads a whole file, or standard input for "-". The error says why (absent, a directory,
+/// unreadable, too large).
+[[nodiscard]] Result<std::string> read_text(const std::string& path, ReadLimits limits = {});
+
+// --- the spec -----------------------------------------------------------------------------------
+
+/// An element of a spec that is a name, with the place where it stands.
+struct NamedAt {
+    std::string name;
+    std::string pointer;
+};
+
+/// `model`: exactly one of `config`, `name`, `family`, `parameters`.
+struct ModelSpec {
+    std::optional<std::string> config;        ///< path of a config.json, relative to the spec
+    std::optional<KeyTree> config_tree;       ///< the config itself, when it was read already
+    std::optional<NamedAt> architecture;      ///< overrides the config's `architectures`
+    std::optional<NamedAt> name;              ///< a catalogue name
+    std::optional<NamedAt> family;            ///< with the family's config keys beside it
+    KeyTree family_config;                    ///< those keys, when `family` is given
+    std::optional<std::int64_t> parameters;   ///< a bare count: no architecture
+};
+
+/// `training.precision`: a row's name, and fields that override it.
+struct PrecisionSpec {
+    std::optional<NamedAt> scheme;
+    std::optional<NamedAt> parameters;      ///< dtype in which the model holds its weights
+    std::optional<NamedAt> gradients;       ///< dtype of accumulated gradients
+    std::optional<NamedAt> master_weights;  ///< dtype, or "none"
+    std::optional<NamedAt> compute;         ///< dtype of matrix multiplications
+};
+
+/// `training.optimizer`.
+struct OptimizerSpec {
+    std::optional<NamedAt> row;
+    std::optional<NamedAt> implementation;                  ///< "for-loop" | "foreach" | "fused"
+    std::vector<std::pair<std::string, NamedAt>> states;    ///< slot -> dtype
+    std::vector<std::pair<std::string, KeyTree>> options;   ///< of the row: "rank": 128, ...
+    std::optional<bool> clip;                               ///< clip the gradient norm
+    std::optional<bool> in_backward;
+    std::optional<NamedAt> ema;                             ///< dtype of an EMA copy, or "none"
+};
+
+/// `training.activation_checkpointing`.
+struct CheckpointingSpec {
+    std::optional<NamedAt> mode;              ///< "none" | "full"
+    std::optional<std::int64_t> every;        ///< checkpoint every n-th block
+    std::optional<std::int64_t> first;        ///< checkpoint only the first n blocks
+    std::optional<bool> reentrant;
+    std::optional<bool> offload;              ///< checkpointed inputs go to the host
+};
+
+/// `training.kernels`: which implementation computes an op; rows of the kernels table.
+struct KernelsSpec {
+    std::vector<std::pair<std::string, NamedAt>> choices;  ///< op -> kernel
+};
+
+/// `training.lora`.
+struct LoraSpec {
+    std::optional<std::string> adapter_config;  ///< path of an adapter_config.json
+    std::optional<std::int64_t> rank;
+    std::optional<std::int64_t> alpha;
+    std::optional<double> dropout;
+    std::vector<NamedAt> target_modules;        ///< module names, or the one word "all-linear"
+    std::vector<NamedAt> modules_to_save;
+    std::optional<bool> dora;
+    std::optional<bool> rslora;
+    std::optional<NamedAt> bias;                ///< "none" | "all" | "lora_only"
+    std::optional<NamedAt> dtype;
+};
+
+/// `training`.
+struct TrainingSpec {
+    std::optional<NamedAt> framework;
+    PrecisionSpec precision;
+    OptimizerSpec optimizer;
+    std::optional<std::int64_t> micro_batch_size;
+    std::optional<std::int64_t> gradient_accumulation_steps;
+    std::optional<std::int64_t> global_batch_size;
+    std::optional<std::int64_t> sequence_length;
+    std::optional<std::int64_t> target_length;
+    std::optional<std::int64_t> images;
+    std::optional<bool> padding_mask;
+    std::optional<bool> keep_logits;           ///< the outputs object stays alive during backward
+    std::optional<NamedAt> step;               ///< "steady" | "first"
+    std::optional<NamedAt> zero_grad;          ///< "set_to_none" | "zero"
+    CheckpointingSpec activation_checkpointing;
+    std::optional<NamedAt> attention;
+    std::optional<NamedAt> loss;
+    KernelsSpec kernels;
+    std::optional<double> dropout;             ///< overrides the config's probabilities
+    std::optional<LoraSpec> lora;
+    std::vector<NamedAt> freeze;               ///< patterns of parameter names
+    std::optional<NamedAt> quantization;
+    std::vector<std::pair<std::string, NamedAt>> offload;  ///< term -> "host"
+    std::optional<double> moe_imbalance;
+};
+
+/// `parallelism`.
+struct ParallelismSpec {
+    std::optional<std::int64_t> data;
+    std::optional<std::int64_t> replicate;
+    std::optional<std::int64_t> shard;
+    std::optional<NamedAt> sharding;
+    std::optional<std::int64_t> tensor, pipeline, context, expert;
+    std::optional<bool> sequence_parallel;
+    std::optional<NamedAt> schedule;
+};
+
+/// One entry of `terms`: bytes that the user states instead of having them derived.
+struct StatedTerm {
+    std::string path;
+    std::string pointer;
+    Bytes bytes;
+    std::optional<Bytes> lower, upper;
+    std::vector<NamedAt> phases;                          ///< empty: the term's default phases
+    std::optional<std::int64_t> at_micro_batch_size;      ///< the shape for which it was stated
+    std::optional<std::int64_t> at_sequence_length;
+};
+
+/// `device`.
+struct DeviceSpec {
+    std::optional<NamedAt> name;
+    std::optional<Bytes> memory;
+    std::optional<Bytes> reserve;
+};
+
+/// One entry of `scenarios`: an RFC 7396 merge patch of the document that holds it.
+struct ScenarioSpec {
+    std::string name;
+    KeyTree patch;
+};
+
+/// A training job as the user described it. What was not said is absent here; `job` fills it in and
+/// records the default as an assumption.
+struct Spec {
+    std::string file;  ///< as the user named it; paths in the spec are relative to its folder
+    std::optional<std::string> name;
+    ModelSpec model;
+    TrainingSpec training;
+    ParallelismSpec parallelism;
+    std::vector<StatedTerm> terms;
+    DeviceSpec device;
+    std::vector<std::pair<std::string, KeyTree>> allocator;
+    std::vector<ScenarioSpec> scenarios;
+};
+
+/// Reads the spec in `tree`; every mistake of shape in one run.
+[[nodiscard]] Result<Spec> read_spec(const KeyTree& tree, std::string_view file);
+
+/// What a document is, by its content.
+enum class InputKind { spec, model_config, unknown };
+[[nodiscard]] InputKind recognise(const KeyTree& tree);
+
+/// One key of the spec, for the generated reference, the JSON schema and completion.
+struct SpecKey {
+    std::string pointer;   ///< "/training/optimizer/name"
+    std::string type;      ///< "positive integer", "name", "size", ...
+    std::string doc;
+};
+[[nodiscard]] std::vector<SpecKey> spec_keys();
+
+}  // namespace membudget
