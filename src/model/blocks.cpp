@@ -21,6 +21,11 @@ BlockBuilder::ScopeGuard::~ScopeGuard() {
     builder_.block_.scopes[scope_].end_op = static_cast<int>(builder_.block_.ops.size());
 }
 
+BlockBuilder::BlockBuilder(std::string name) {
+    block_.name = std::move(name);
+    block_.scopes.push_back({0, 0});
+}
+
 int BlockBuilder::input(std::int64_t width, Rows rows) {
     block_.input = hold(tensor("input", width, rows));
     return block_.input;
@@ -186,6 +191,7 @@ std::vector<int> BlockBuilder::split(int x, std::string_view name,
 
 Block BlockBuilder::finish(int output) && {
     block_.output = output;
+    block_.scopes.front().end_op = static_cast<int>(block_.ops.size());
     return std::move(block_);
 }
 

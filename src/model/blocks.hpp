@@ -52,10 +52,11 @@ inline constexpr Norm layer_no_parameters{OpKind::layer_norm, NormStyle::no_weig
 /// Joins module paths with a dot; an empty part adds nothing.
 [[nodiscard]] std::string join(std::string_view path, std::string_view name);
 
-/// Builds one `Block`. Tensors and parameters are named by their indices.
+/// Builds one `Block`. Tensors and parameters are named by their indices. The whole block is one
+/// function of the framework: its first scope.
 class BlockBuilder {
 public:
-    explicit BlockBuilder(std::string name) { block_.name = std::move(name); }
+    explicit BlockBuilder(std::string name);
 
     /// The tensor that comes from the block before. Its caller's loop variable holds it until the
     /// block returns, so it belongs to the whole block.
@@ -76,7 +77,7 @@ public:
     /// Linear weights are [in, out] from now on (`Conv1D` of GPT-2).
     void transpose_linears() { transposed_ = true; }
 
-    /// A function of the framework: from construction to destruction.
+    /// A function of the framework within the block: from construction to destruction.
     class [[nodiscard]] ScopeGuard {
     public:
         explicit ScopeGuard(BlockBuilder& builder);

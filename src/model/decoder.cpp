@@ -222,7 +222,6 @@ int LayerBuilder::experts(int x) {
 Block LayerBuilder::build() {
     BlockBuilder& b = builder_;
     if (plan_.transposed_linear) b.transpose_linears();
-    const auto layer = b.scope();
     const int x = b.input(plan_.hidden);
     const auto attention_dropout = [&](int value) {
         return layer_dropout(value, layer_.attention_dropout, place::attention);
@@ -317,7 +316,6 @@ const AttentionPlan& first_attention(const DecoderPlan& plan, bool windowed) {
 Block build_stem(const DecoderPlan& plan, const SharedTensors& ids,
                  const std::vector<Tensor>& shared) {
     BlockBuilder b("embeddings");
-    const auto function = b.scope();
     const std::int64_t rows = plan.embedding_rows > 0 ? plan.embedding_rows : plan.vocabulary;
     const std::int64_t width = plan.embedding_width > 0 ? plan.embedding_width : plan.hidden;
     int x = b.embedding(plan.embedding, rows, width);
@@ -371,7 +369,6 @@ Block build_stem(const DecoderPlan& plan, const SharedTensors& ids,
 
 Block build_head(const DecoderPlan& plan, Task task, std::int64_t labels) {
     BlockBuilder b("head");
-    const auto function = b.scope();
     int x = b.input(plan.hidden);
     b.release(x);  // the loop variable of the base model, which the final norm's result rebinds
     if (!plan.final_norm.empty())
