@@ -76,6 +76,18 @@ void remember_base_shape(Document& document) {
     }
 }
 
+/// Mistakes that a scenario brought into the document, with the pointers of the scenario.
+Diagnostics of_scenario(const Diagnostics& errors, const Document& document,
+                        std::string_view scenario) {
+    Diagnostics out;
+    for (Diagnostic error : errors.list()) {
+        if (error.file == document.file)
+            error.pointer = pointer_child("/scenarios", scenario) + error.pointer;
+        out.add(std::move(error));
+    }
+    return out;
+}
+
 Diagnostic overflow(const Document& document, std::string message) {
     return {.trouble = Trouble::invalid,
             .file = document.file,
@@ -184,11 +196,7 @@ Result<Document> with_scenario(const Document& document, std::string_view name) 
     Document base = document;
     base.tree.remove("scenarios");
     auto out = with_patch(base, patch);
-    if (!out) {
-        Diagnostics errors = out.errors();
-        errors.prefix_pointers(pointer_child("/scenarios", name));
-        return errors;
-    }
+    if (!out) return of_scenario(out.errors(), document, name);
     out->scenario = name;
     return out;
 }
@@ -196,12 +204,10 @@ Result<Document> with_scenario(const Document& document, std::string_view name) 
 Result<Estimate> estimate(const Document& document, const std::optional<Bytes>& budget) {
     try {
         auto job = resolve_document(document);
-        if (!job) {
-            Diagnostics errors = job.errors();
-            if (!document.scenario.empty())
-                errors.prefix_pointers(pointer_child("/scenarios", document.scenario));
-            return errors;
-        }
+        if (!job)
+            return document.scenario.empty()
+                       ? job.errors()
+                       : of_scenario(job.errors(), document, document.scenario);
         std::optional<Budget> capacity;
         if (budget) capacity = Budget{.name = "budget", .capacity = *budget, .reserve = Bytes(0)};
         Ledger ledger = make_ledger(*job, capacity);
