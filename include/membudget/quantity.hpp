@@ -135,7 +135,7 @@ inline constexpr std::int64_t kLargestBytes = (std::int64_t{1} << 53) - 1;
 /// B, kB, MB, GB, TB, PB (powers of 1000) or KiB, MiB, GiB, TiB, PiB (powers of 1024), with or
 /// without a space and `_` between digits. A fraction that is not a whole number of bytes is
 /// rounded up. A bare K, M, G, T is refused: it means two things.
-/// The error is a message without a place ("expected a size such as '80GB' ...; got ...").
+/// The error is a message without a place: "expected a size such as '80GB' ...; got ...".
 [[nodiscard]] Result<Bytes> parse_bytes(std::string_view text);
 
 /// Which units `format_bytes` writes.

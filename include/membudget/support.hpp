@@ -57,7 +57,7 @@ public:
     void take(Diagnostics other);
     /// Fills in the file of every diagnostic that names none.
     void set_file(std::string_view file);
-    /// Puts `prefix` before the pointer of every diagnostic of `file`.
+    /// Puts `prefix` before the pointer of every diagnostic.
     void prefix_pointers(std::string_view prefix);
 
     [[nodiscard]] bool empty() const { return list_.empty(); }
@@ -107,6 +107,10 @@ private:
 /// Appends one reference token to an RFC 6901 JSON pointer, escaping `~` and `/`.
 [[nodiscard]] std::string pointer_child(std::string_view pointer, std::string_view token);
 [[nodiscard]] std::string pointer_child(std::string_view pointer, std::size_t index);
+
+/// `text` in single quotes for a message: control characters and bytes that are not UTF-8 are
+/// escaped, and what exceeds `limit` characters is cut and replaced by "...".
+[[nodiscard]] std::string quoted(std::string_view text, std::size_t limit = 40);
 
 /// Levenshtein distance between `a` and `b`, or `limit + 1` once it is known to exceed `limit`.
 [[nodiscard]] std::size_t edit_distance(std::string_view a, std::string_view b, std::size_t limit);

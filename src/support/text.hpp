@@ -1,0 +1,12 @@
+#pragma once
+
+#include <cstddef>
+#include <string_view>
+
+namespace membudget {
+
+/// Length in bytes of the UTF-8 character at the start of `text`: 1 to 4, or 0 when there is none
+/// (ill-formed, overlong, a surrogate, beyond U+10FFFF, cut off).
+[[nodiscard]] std::size_t utf8_length(std::string_view text);
+
+}  // namespace membudget
