@@ -122,6 +122,12 @@ struct Report {
 /// The form that belongs to the command of `data`.
 [[nodiscard]] Report make_report(const ReportData& data);
 
+/// The verdict in one line, for a log: "over: NAME: 96.00 GB allocated, 80.00 GB usable: ...".
+[[nodiscard]] std::string verdict_line(const EstimateReport& report);
+
+/// The same for a job that grew beyond the limit of a baseline.
+[[nodiscard]] std::string growth_line(const Baseline& baseline, const EstimateReport& report);
+
 // --- formats -------------------------------------------------------------------------------------
 
 /// How text meets its reader.

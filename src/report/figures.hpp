@@ -40,11 +40,6 @@ struct Scale {
 [[nodiscard]] inline std::string_view first_component(std::string_view path) {
     return path.substr(0, path.find('/'));
 }
-/// True when `path` is `prefix` or lies below it.
-[[nodiscard]] inline bool is_at_or_below(std::string_view path, std::string_view prefix) {
-    return path.starts_with(prefix) &&
-           (path.size() == prefix.size() || path[prefix.size()] == '/');
-}
 
 /// The outermost total that is known, on which the verdict is judged.
 struct Judged {

@@ -35,8 +35,8 @@ void append_table(std::string& out, const ReportTable& table) {
         const bool total = r + table.total_rows >= table.rows.size();
         out += '|';
         for (const std::string& cell : table.rows[r])
-            out += cell.empty() ? "  |"
-                                : fmt::format(total ? " **{}** |" : " {} |", escaped(cell));
+            out += cell.empty() ? std::string(" |")
+                                : fmt::format(" {0}{1}{0} |", total ? "**" : "", escaped(cell));
         out += '\n';
     }
 }

@@ -61,32 +61,56 @@ void append_paragraph(std::string& out, const std::string& lead, std::string_vie
     }
 }
 
-void append_table(std::string& out, const ReportTable& table, const Paint& paint) {
-    if (!table.title.empty()) append_line(out, paint.bold(table.title));
+/// Width of each column. A last column of prose gives way, so that rows end at `width`.
+std::vector<std::size_t> column_widths(const ReportTable& table, int width) {
     std::vector<std::size_t> widths;
     for (const auto& column : table.columns) widths.push_back(columns_of(column.title));
     for (const auto& row : table.rows)
         for (std::size_t i = 0; i < row.size(); ++i)
             widths[i] = std::max(widths[i], columns_of(row[i]));
     constexpr std::size_t kFirstColumn = 22;  // tables below each other line up
-    if (!widths.empty()) widths[0] = std::max(widths[0], kFirstColumn);
+    constexpr std::size_t kNarrowestProse = 36;
+    widths.front() = std::max(widths.front(), kFirstColumn);
+    std::size_t before = 2 * (widths.size() - 1);
+    for (std::size_t i = 0; i + 1 < widths.size(); ++i) before += widths[i];
+    const auto room = static_cast<std::size_t>(width);
+    if (table.columns.back().align == Align::left && before + widths.back() > room)
+        widths.back() = std::min(widths.back(),
+                                 room > before + kNarrowestProse ? room - before : kNarrowestProse);
+    return widths;
+}
 
-    const auto line_of = [&](auto&& cell_at) {
-        std::string line;
-        for (std::size_t i = 0; i < widths.size(); ++i)
-            line += (i == 0 ? "" : "  ") + padded(cell_at(i), widths[i], table.columns[i].align);
-        while (line.ends_with(' ')) line.pop_back();
-        return line;
+void append_table(std::string& out, const ReportTable& table, const Paint& paint, int width) {
+    if (!table.title.empty()) append_line(out, paint.bold(table.title));
+    const auto widths = column_widths(table, width);
+    const std::size_t last = widths.size() - 1;
+    std::size_t whole = 2 * last;
+    for (const std::size_t w : widths) whole += w;
+
+    // A row is one line, and more where its last cell wraps.
+    const auto append_row = [&](auto&& cell_at, auto&& style) {
+        const auto lines = wrap(cell_at(last), widths[last]);
+        for (std::size_t l = 0; l < lines.size(); ++l) {
+            std::string line;
+            for (std::size_t i = 0; i < last; ++i)
+                line += padded(l == 0 ? cell_at(i) : "", widths[i], table.columns[i].align) + "  ";
+            line += padded(lines[l], widths[last], table.columns[last].align);
+            while (line.ends_with(' ')) line.pop_back();
+            append_line(out, style(line));
+        }
     };
-    std::size_t whole = 2 * (widths.size() - 1);
-    for (const std::size_t width : widths) whole += width;
-    append_line(out, paint.bold(line_of([&](std::size_t i) { return table.columns[i].title; })));
+    const auto bold = [&](const std::string& line) { return paint.bold(line); };
+    const auto plain = [](const std::string& line) { return line; };
+    append_row([&](std::size_t i) { return table.columns[i].title; }, bold);
     for (std::size_t r = 0; r < table.rows.size(); ++r) {
         const bool total = r + table.total_rows >= table.rows.size();
         if (total && r + table.total_rows == table.rows.size() && r > 0)
             append_line(out, paint.dim(std::string(whole, '-')));
-        const auto line = line_of([&](std::size_t i) { return table.rows[r][i]; });
-        append_line(out, total ? paint.bold(line) : line);
+        const auto cell_at = [&](std::size_t i) { return table.rows[r][i]; };
+        if (total)
+            append_row(cell_at, bold);
+        else
+            append_row(cell_at, plain);
     }
 }
 
@@ -151,7 +175,7 @@ std::string write_text(const ReportData& data, const WriteOptions& options) {
     }
     for (const ReportSection& section : report.sections) {
         if (!out.empty()) out += '\n';
-        if (section.table) append_table(out, *section.table, paint);
+        if (section.table) append_table(out, *section.table, paint, options.width);
         if (section.notes) append_notes(out, *section.notes, paint, options.width);
     }
     return out;

@@ -1,5 +1,8 @@
 #include "report/writers.hpp"
 
+#include <fmt/format.h>
+
+#include "report/figures.hpp"
 #include "report/forms.hpp"
 
 namespace membudget {
@@ -34,6 +37,20 @@ Report make_report(const ReportData& data) {
     const Form* form = Table<Form>(kForms).find(data.command);
     MEMBUDGET_ENSURE(form != nullptr, "every command has a form of its report");
     return form->make(data);
+}
+
+std::string verdict_line(const EstimateReport& report) {
+    const Ledger& ledger = report.estimate->ledger;
+    return fmt::format("{}: {}: {}", name_of(ledger.verdict), report.name,
+                       report::verdict_sentence(ledger));
+}
+
+std::string growth_line(const Baseline& baseline, const EstimateReport& report) {
+    const Bytes point = report.estimate->ledger.allocated.point;
+    return fmt::format("grown: {}: {} allocated, {} over {}; the limit is {} ({})", report.name,
+                       format_bytes(point, Units::exact),
+                       format_bytes(point - baseline.allocated, Units::decimal), baseline.file,
+                       format_bytes(*baseline.limit, Units::exact), baseline.allowance);
 }
 
 }  // namespace membudget

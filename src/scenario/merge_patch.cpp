@@ -35,12 +35,6 @@ void for_each_difference(const KeyTree* from, const KeyTree* to, const std::stri
                 for_each_difference(&value, nullptr, pointer_child(pointer, key), visit);
 }
 
-/// True when `pointer` is `ancestor` or lies below it.
-bool is_at_or_below(std::string_view pointer, std::string_view ancestor) {
-    return pointer.starts_with(ancestor) &&
-           (pointer.size() == ancestor.size() || pointer[ancestor.size()] == '/');
-}
-
 /// The technique that the change at `pointer` turns on, or null.
 const Technique* recognise_technique(std::string_view pointer, const KeyTree& from,
                                      const KeyTree& to) {
@@ -121,6 +115,11 @@ void append_json(std::string& out, const KeyTree& tree) {
 }
 
 }  // namespace
+
+bool is_at_or_below(std::string_view path, std::string_view ancestor) {
+    return path.starts_with(ancestor) &&
+           (path.size() == ancestor.size() || path[ancestor.size()] == '/');
+}
 
 KeyTree merge_patch(KeyTree target, const KeyTree& patch) {
     if (!patch.is(KeyTree::Kind::object)) return patch;

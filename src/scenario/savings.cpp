@@ -11,10 +11,7 @@ namespace {
 /// True when a stated term holds `path`, lies below it, or above it.
 bool is_stated(const Job& job, std::string_view path) {
     return std::any_of(job.stated.begin(), job.stated.end(), [&](const ResolvedTerm& term) {
-        const std::string_view shorter = std::min<std::string_view>(term.path, path);
-        const std::string_view longer = std::max<std::string_view>(term.path, path);
-        return longer.starts_with(shorter) &&
-               (longer.size() == shorter.size() || longer[shorter.size()] == '/');
+        return is_at_or_below(path, term.path) || is_at_or_below(term.path, path);
     });
 }
 
