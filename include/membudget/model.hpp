@@ -51,13 +51,15 @@ enum class Rows {
 enum class Held {
     until_last_read,  ///< the name is rebound, or the value never had one
     until_scope_end,  ///< a local variable that lives until its function returns
+    until_model_end,  ///< in a stem: a local variable of the function that runs the blocks; it dies
+                      ///< where the head says (`Block::base_model_end`), as `Model::shared` does
 };
 
 /// An activation tensor of a block: `rows x width` elements.
 struct Tensor {
     std::string name;             ///< "self_attn.q_proj": for people
     Rows rows = Rows::tokens;
-    std::int64_t width = 0;
+    std::int64_t width = 0;  ///< 0: the kernel of the op that makes it decides (attention masks)
     Held held = Held::until_last_read;
     /// Index into `Model::shared` for a tensor that the whole model shares; -1 otherwise.
     int shared = -1;
@@ -104,11 +106,13 @@ enum class NormStyle {
 
 /// The numbers an op needs beyond its tensors. Only the fields of its kind mean something.
 struct OpAttributes {
-    std::int64_t heads = 0;          ///< query heads
+    std::int64_t heads = 0;          ///< query heads; of a norm: heads that are normalised apart
     std::int64_t kv_heads = 0;
     std::int64_t head_dim = 0;       ///< of queries and keys
     std::int64_t value_dim = 0;      ///< of values; 0: head_dim
-    std::int64_t rotary_dim = 0;     ///< dimensions that are rotated; 0: head_dim
+    /// Dimensions that are sliced off, rotated and concatenated again; 0: the whole head is rotated,
+    /// without slices.
+    std::int64_t rotary_dim = 0;
     bool interleaved = false;        ///< rotates pairs (GPT-J) rather than halves (NeoX)
     bool causal = true;
     std::int64_t window = 0;         ///< sliding window in tokens; 0: none
@@ -120,7 +124,7 @@ struct OpAttributes {
     std::int64_t experts = 0, experts_per_token = 0, expert_width = 0, shared_width = 0;
 };
 
-/// One op of a block, in the order in which the model's forward runs it.
+/// One op of a block, in the order in which the model's forward runs it. Views and reshapes are none.
 struct Op {
     OpKind kind = OpKind::add;
     std::string name;                 ///< module path: "self_attn.q_proj"
@@ -131,7 +135,9 @@ struct Op {
     OpAttributes attributes;
 };
 
-/// A run of ops that is one function of the framework: its `until_scope_end` tensors die at its end.
+/// A run of ops that is one function of the framework, or the life of one of its names. Scopes nest.
+/// An `until_scope_end` tensor belongs to the innermost scope that holds the op which makes it (a
+/// block's input: to the whole block) and dies at its end.
 struct Scope {
     int first_op = 0;
     int end_op = 0;  ///< one past the last
@@ -146,6 +152,9 @@ struct Block {
     std::vector<Scope> scopes;
     int input = -1;                      ///< tensor that comes from the block before; -1 in a stem
     int output = -1;                     ///< tensor that goes on; -1 in a head
+    /// In the head of a model with a base model: how many of the first ops belong to the function that
+    /// runs the blocks. After them its local variables die: `Model::shared`, `until_model_end`.
+    int base_model_end = 0;
     bool checkpointable = false;         ///< a unit of activation checkpointing and of FSDP wrapping
 };
 
@@ -205,9 +214,18 @@ struct Family {
     /// Pointers of diagnostics point into the config.
     Result<Model> (*build)(const Family& family, const KeyTree& config,
                            std::string_view architecture);
-    std::string_view keys;           ///< config keys it reads, separated by spaces
+    /// Config keys that it reads, separated by spaces, each `name|synonym|...=default`: the default of
+    /// the configuration class for a key that a file leaves out; none where it follows from others.
+    std::string_view keys;
 };
 [[nodiscard]] Table<Family> families();
+
+/// All names under which the family reads a key, synonyms included, in the order of `Family::keys`.
+[[nodiscard]] std::vector<std::string_view> key_names(const Family& family);
+
+/// Keys of a config written for `family` by hand that it does not read, with a suggestion. A published
+/// config.json has many keys of no interest: it is not to be checked.
+[[nodiscard]] Diagnostics unknown_keys(const Family& family, const KeyTree& config);
 
 /// Builds the model that a config describes, by its `model_type` (or `architectures`).
 /// `architecture` overrides the class that the config names. Unknown families are unsupported.

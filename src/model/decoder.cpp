@@ -1,0 +1,471 @@
+#include "model/decoder.hpp"
+
+#include <algorithm>
+
+#include <fmt/format.h>
+
+namespace membudget {
+namespace {
+
+/// Indices of the shared tensors of a model; -1: it has none.
+struct SharedTensors {
+    std::vector<int> cos, sin;  ///< by rotary table
+    int full_mask = -1;
+    int window_mask = -1;
+};
+
+/// Builds the layers of one plan: the plan and the shared tensors are the same for all of them.
+class LayerBuilder {
+public:
+    LayerBuilder(const DecoderPlan& plan, const LayerPlan& layer, const SharedTensors& ids,
+                 const std::vector<Tensor>& shared)
+        : plan_(plan), layer_(layer), ids_(ids), shared_(shared), builder_("decoder layer") {}
+
+    Block build();
+
+private:
+    int attention(int x);
+    int mlp(int x);
+    int plain_mlp(int x);
+    int gated_mlp(int x);
+    int experts(int x);
+    void projections(int x, int& q, int& k, int& v);
+    int head_norm(int x, std::string_view name, std::int64_t heads);
+
+    int norm(int x, int which) { return builder_.norm(x, layer_.norms[which], plan_.norm); }
+    int shared(int index) {
+        return builder_.shared(index, shared_[static_cast<std::size_t>(index)]);
+    }
+    /// n(x), then f of it; the norm's result keeps a name until f returns.
+    template <class Function>
+    int after_norm(int x, int which, Function&& function) {
+        const auto name = builder_.scope();
+        return function(builder_.hold(norm(x, which)));
+    }
+    int attention_of_norm(int x) {
+        return after_norm(x, 0, [this](int n) { return attention(n); });
+    }
+    int mlp_of_norm(int x, int which) {
+        if (layer_.mlp.inlined) return mlp(norm(x, which));
+        return after_norm(x, which, [this](int n) { return mlp(n); });
+    }
+    int named(int x) { return layer_.names_results ? builder_.hold(x) : x; }
+    int layer_dropout(int x, std::string_view module, Place place) {
+        return module.empty() ? x : builder_.dropout(x, module, layer_.dropout, place);
+    }
+    std::string in_attention(std::string_view name) const {
+        return join(layer_.attention.module, name);
+    }
+    std::string in_mlp(std::string_view name) const { return join(layer_.mlp.module, name); }
+
+    const DecoderPlan& plan_;
+    const LayerPlan& layer_;
+    const SharedTensors& ids_;
+    const std::vector<Tensor>& shared_;
+    BlockBuilder builder_;
+};
+
+int LayerBuilder::head_norm(int x, std::string_view name, std::int64_t heads) {
+    const AttentionPlan& a = layer_.attention;
+    const int out = builder_.norm(x, in_attention(name), a.qk_norm_kind, place::attention);
+    if (a.qk_norm == QkNorm::per_head) builder_.normalise_heads(heads);
+    return out;
+}
+
+void LayerBuilder::projections(int x, int& q, int& k, int& v) {
+    const AttentionPlan& a = layer_.attention;
+    const std::int64_t q_width = a.heads * a.head_dim;
+    const std::int64_t kv_width = a.kv_heads * a.head_dim;
+    if (!a.qkv.empty()) {
+        // The fused result is viewed, never copied; the views keep it alive.
+        const int fused = builder_.linear(x, in_attention(a.qkv), q_width + 2 * kv_width, a.bias,
+                                          place::attention);
+        const auto parts = builder_.split(fused, in_attention("split"),
+                                          {q_width, kv_width, kv_width}, place::attention);
+        q = parts[0];
+        k = parts[1];
+        v = parts[2];
+        builder_.hold(fused);
+    } else {
+        q = builder_.linear(x, in_attention(a.q), q_width, a.bias, place::attention);
+        if (a.scales_query) q = builder_.scale(q, in_attention("scaling"), place::attention);
+        if (a.qk_norm != QkNorm::none) q = head_norm(q, a.q_norm, a.heads);
+        k = builder_.linear(x, in_attention(a.k), kv_width, a.bias, place::attention);
+        if (a.qk_norm != QkNorm::none) k = head_norm(k, a.k_norm, a.kv_heads);
+        v = builder_.linear(x, in_attention(a.v), kv_width, a.bias, place::attention);
+    }
+}
+
+int LayerBuilder::attention(int x) {
+    const AttentionPlan& a = layer_.attention;
+    const auto function = builder_.scope();
+    int q = -1;
+    int k = -1;
+    int v = -1;
+    projections(x, q, k, v);
+
+    OpAttributes attributes;
+    attributes.heads = a.heads;
+    attributes.kv_heads = a.kv_heads;
+    attributes.head_dim = a.head_dim;
+    attributes.value_dim = a.head_dim;
+    attributes.rotary_dim = a.rotary_dim;
+    attributes.interleaved = a.interleaved;
+    if (a.rotary >= 0) {
+        const auto table = static_cast<std::size_t>(a.rotary);
+        const int cos = shared(ids_.cos[table]);
+        const int sin = shared(ids_.sin[table]);
+        const int rotated_q = builder_.tensor(in_attention("query"), builder_.width(q));
+        const int rotated_k = builder_.tensor(in_attention("key"), builder_.width(k));
+        builder_.op(OpKind::rotary, in_attention("rotary"), place::attention, {q, k, cos, sin},
+                    {rotated_q, rotated_k}).attributes = attributes;
+        q = rotated_q;
+        k = rotated_k;
+    }
+    builder_.hold(q);
+    builder_.hold(k);
+    builder_.hold(v);
+
+    attributes.window = a.window;
+    attributes.softcap = a.softcap;
+    attributes.dropout = a.dropout;
+    attributes.bias = a.alibi;
+    const int mask = shared(a.window > 0 ? ids_.window_mask : ids_.full_mask);
+    const int context = builder_.tensor(in_attention("attention"), a.heads * a.head_dim);
+    builder_.op(OpKind::attention, in_attention("attention"), place::attention, {q, k, v, mask},
+                {context}).attributes = attributes;
+    int out = builder_.linear(context, in_attention(a.o), plan_.hidden, a.output_bias,
+                              place::attention);
+    if (!a.output_dropout.empty())
+        out = builder_.dropout(out, in_attention(a.output_dropout), a.output_dropout_p,
+                               place::attention);
+    return out;
+}
+
+int LayerBuilder::mlp(int x) {
+    const MlpPlan& m = layer_.mlp;
+    if (m.experts.count > 0) return experts(x);
+    const auto function = builder_.scope();
+    int out = m.gated ? gated_mlp(x) : plain_mlp(x);
+    if (!m.output_dropout.empty())
+        out = builder_.dropout(out, in_mlp(m.output_dropout), m.output_dropout_p, place::mlp);
+    return out;
+}
+
+int LayerBuilder::plain_mlp(int x) {
+    const MlpPlan& m = layer_.mlp;
+    const int up = builder_.linear(x, in_mlp(m.up), m.width, m.bias, place::mlp);
+    const int active = builder_.activation(up, in_mlp(m.act_name), m.act, place::mlp);
+    return builder_.linear(active, in_mlp(m.down), plan_.hidden, m.bias, place::mlp);
+}
+
+int LayerBuilder::gated_mlp(int x) {
+    const MlpPlan& m = layer_.mlp;
+    int gate = -1;
+    int up = -1;
+    if (!m.gate_up.empty()) {
+        const int fused = builder_.linear(x, in_mlp(m.gate_up), 2 * m.width, m.bias, place::mlp);
+        const auto parts =
+            builder_.split(fused, in_mlp("split"), {m.width, m.width}, place::mlp);
+        gate = builder_.hold(parts[0]);
+        up = parts[1];
+    } else {
+        gate = builder_.linear(x, in_mlp(m.gate), m.width, m.bias, place::mlp);
+        up = builder_.linear(x, in_mlp(m.up), m.width, m.bias, place::mlp);
+    }
+    const int product = builder_.gated_activation(gate, up, in_mlp(m.act_name), m.act, place::mlp);
+    return builder_.linear(product, in_mlp(m.down), plan_.hidden, m.bias, place::mlp);
+}
+
+int LayerBuilder::experts(int x) {
+    const MlpPlan::Experts& e = layer_.mlp.experts;
+    const std::int64_t hidden = plan_.hidden;
+    const auto matrices = [&](std::string_view name, std::int64_t in, std::int64_t out) {
+        std::vector<std::int64_t> shape =
+            e.transposed ? std::vector<std::int64_t>{e.count, in, out}
+                         : std::vector<std::int64_t>{e.count, out, in};
+        return builder_.parameter(in_mlp(join(e.experts, name)), std::move(shape),
+                                  Component::experts);
+    };
+    std::vector<int> parameters =
+        builder_.linear_weights(in_mlp(e.router), hidden, e.count, e.router_bias, Component::router);
+    parameters.push_back(matrices("gate_up_proj", hidden, 2 * e.width));
+    if (e.biased)
+        parameters.push_back(builder_.parameter(in_mlp(join(e.experts, "gate_up_proj_bias")),
+                                                {e.count, 2 * e.width}, Component::experts));
+    parameters.push_back(matrices("down_proj", e.width, hidden));
+    if (e.biased)
+        parameters.push_back(builder_.parameter(in_mlp(join(e.experts, "down_proj_bias")),
+                                                {e.count, hidden}, Component::experts));
+    if (e.shared_width > 0) {
+        const std::string shared = in_mlp(e.shared);
+        for (const std::string_view up : {"gate_proj", "up_proj"})
+            parameters.push_back(builder_.parameter(join(join(shared, up), "weight"),
+                                                    {e.shared_width, hidden}, Component::mlp));
+        parameters.push_back(builder_.parameter(join(join(shared, "down_proj"), "weight"),
+                                                {hidden, e.shared_width}, Component::mlp));
+        if (e.shared_gate)
+            parameters.push_back(builder_.parameter(in_mlp("shared_expert_gate.weight"),
+                                                    {1, hidden}, Component::router));
+    }
+    const int out = builder_.tensor(std::string(layer_.mlp.module), hidden);
+    OpAttributes& attributes = builder_.op(OpKind::moe, std::string(layer_.mlp.module), place::mlp,
+                                           {x}, {out}, std::move(parameters)).attributes;
+    attributes.experts = e.count;
+    attributes.experts_per_token = e.per_token;
+    attributes.expert_width = e.width;
+    attributes.shared_width = e.shared_width;
+    attributes.act = layer_.mlp.act;
+    return out;
+}
+
+Block LayerBuilder::build() {
+    BlockBuilder& b = builder_;
+    if (plan_.transposed_linear) b.transpose_linears();
+    const int x = b.input(plan_.hidden);
+    const auto attention_dropout = [&](int value) {
+        return layer_dropout(value, layer_.attention_dropout, place::attention);
+    };
+    const auto mlp_dropout = [&](int value) {
+        return layer_dropout(value, layer_.mlp_dropout, place::mlp);
+    };
+    int out = -1;
+    switch (layer_.arrangement) {
+        case Arrangement::pre_norm: {
+            const int a = named(attention_dropout(attention_of_norm(x)));
+            const int h = b.hold(b.add(x, a, "attention_residual"));
+            const int m = named(mlp_dropout(mlp_of_norm(h, 1)));
+            out = b.add(h, m, "mlp_residual");
+            break;
+        }
+        case Arrangement::sandwich: {
+            const int a = norm(attention_of_norm(x), 1);
+            const int h = b.hold(b.add(x, a, "attention_residual"));
+            const int m = norm(mlp_of_norm(h, 2), 3);
+            out = b.add(h, m, "mlp_residual");
+            break;
+        }
+        case Arrangement::inner_norm: {
+            const int a = norm(attention(x), 0);
+            const int h = b.hold(b.add(x, a, "attention_residual"));
+            const int m = norm(mlp(h), 1);
+            out = b.add(h, m, "mlp_residual");
+            break;
+        }
+        case Arrangement::post_norm: {
+            const int a = attention_dropout(attention(x));
+            const int h = b.hold(norm(b.add(x, a, "attention_residual"), 0));
+            const int m = mlp_dropout(mlp(h));
+            out = norm(b.add(h, m, "mlp_residual"), 1);
+            break;
+        }
+        case Arrangement::parallel: {
+            const int n = b.hold(norm(x, 0));
+            const int a = b.hold(attention_dropout(attention(n)));
+            const int m = b.hold(mlp_dropout(mlp(n)));
+            const int sum = b.add(a, m, "parallel_residual");
+            out = b.add(sum, x, "residual");
+            break;
+        }
+        case Arrangement::parallel_two: {
+            const int a = b.hold(attention_dropout(attention_of_norm(x)));
+            const int m = b.hold(mlp_dropout(mlp_of_norm(x, 1)));
+            const int sum = b.add(m, a, "parallel_residual");
+            out = b.add(sum, x, "residual");
+            break;
+        }
+    }
+    b.set_checkpointable();
+    return std::move(b).finish(out);
+}
+
+/// Shared tensors of the plan and, in the stem, the ops that make them.
+SharedTensors declare_shared(const DecoderPlan& plan, std::vector<Tensor>& shared) {
+    SharedTensors ids;
+    const auto declare = [&](std::string name, std::int64_t width, Rows rows) {
+        Tensor made;
+        made.name = std::move(name);
+        made.width = width;
+        made.rows = rows;
+        made.shared = static_cast<int>(shared.size());
+        shared.push_back(std::move(made));
+        return shared.back().shared;
+    };
+    for (const LayerPlan& layer : plan.kinds) {
+        const AttentionPlan& a = layer.attention;
+        int& mask = a.window > 0 ? ids.window_mask : ids.full_mask;
+        if (mask < 0)
+            mask = declare(a.window > 0 ? "sliding_attention_mask" : "attention_mask", 0, Rows::one);
+        for (auto table = static_cast<int>(ids.cos.size()); table <= a.rotary; ++table) {
+            const std::int64_t width = a.rotary_dim > 0 ? a.rotary_dim : a.head_dim;
+            ids.cos.push_back(declare(fmt::format("rotary_emb.{}.cos", table), width, Rows::positions));
+            ids.sin.push_back(declare(fmt::format("rotary_emb.{}.sin", table), width, Rows::positions));
+        }
+    }
+    return ids;
+}
+
+/// The attention attributes that a mask or rotary tables of the stem depend on.
+const AttentionPlan& first_attention(const DecoderPlan& plan, bool windowed) {
+    const auto found = std::find_if(
+        plan.kinds.begin(), plan.kinds.end(),
+        [&](const LayerPlan& layer) { return (layer.attention.window > 0) == windowed; });
+    return found->attention;
+}
+
+Block build_stem(const DecoderPlan& plan, const SharedTensors& ids,
+                 const std::vector<Tensor>& shared) {
+    BlockBuilder b("embeddings");
+    const std::int64_t rows = plan.embedding_rows > 0 ? plan.embedding_rows : plan.vocabulary;
+    const std::int64_t width = plan.embedding_width > 0 ? plan.embedding_width : plan.hidden;
+    int x = b.embedding(plan.embedding, rows, width);
+    if (plan.embedding_scale) x = b.scale(x, "embed_scale", place::embedding);
+    if (!plan.embedding_norm.empty()) x = b.norm(x, plan.embedding_norm, plan.norm);
+
+    const auto mask = [&](int index, bool windowed) {
+        if (index < 0) return;
+        const AttentionPlan& a = first_attention(plan, windowed);
+        const Tensor& tensor = shared[static_cast<std::size_t>(index)];
+        OpAttributes& attributes = b.op(OpKind::attention_mask, tensor.name, place::attention, {},
+                                        {b.shared(index, tensor)}).attributes;
+        attributes.window = a.window;
+        attributes.heads = a.heads;
+        attributes.bias = a.alibi;
+    };
+    mask(ids.full_mask, false);
+    mask(ids.window_mask, true);
+
+    // `inputs_embeds` and the embedded positions are names of the base model's forward.
+    if (plan.project_in.empty()) {
+        b.hold_until_model_end(x);
+    } else if (plan.positions.empty()) {
+        x = b.linear(x, plan.project_in, plan.hidden, false, place::embedding);
+        b.hold_until_model_end(x);
+    }
+    if (!plan.positions.empty()) {
+        const int positions = b.embedding(plan.positions, plan.position_rows, plan.hidden,
+                                          OpKind::position_embedding);
+        if (plan.positions_per_token) b.set_rows(positions, Rows::tokens);
+        b.hold_until_model_end(positions);
+        if (!plan.project_in.empty()) {
+            x = b.linear(x, plan.project_in, plan.hidden, false, place::embedding);
+            b.hold_until_model_end(x);
+        }
+        x = b.add(x, positions, "embeddings_sum", place::embedding);
+    }
+    if (!plan.embedding_dropout.empty())
+        x = b.dropout(x, plan.embedding_dropout, plan.embedding_dropout_p, place::embedding);
+
+    for (std::size_t table = 0; table < ids.cos.size(); ++table) {
+        const Tensor& cos = shared[static_cast<std::size_t>(ids.cos[table])];
+        const Tensor& sin = shared[static_cast<std::size_t>(ids.sin[table])];
+        const int cos_tensor = b.shared(ids.cos[table], cos);
+        const int sin_tensor = b.shared(ids.sin[table], sin);
+        b.op(OpKind::rotary_tables, fmt::format("rotary_emb.{}", table), place::attention, {},
+             {cos_tensor, sin_tensor}).attributes.rotary_dim = cos.width;
+    }
+    return std::move(b).finish(x);
+}
+
+Block build_head(const DecoderPlan& plan, Task task, std::int64_t labels) {
+    BlockBuilder b("head");
+    int x = b.input(plan.hidden);
+    b.release(x);  // the loop variable of the base model, which the final norm's result rebinds
+    if (!plan.final_norm.empty())
+        x = b.norm(x, join(task == Task::base ? "" : plan.base, plan.final_norm), plan.norm);
+    if (!plan.project_out.empty())
+        x = b.linear(x, join(task == Task::base ? "" : plan.base, plan.project_out),
+                     plan.embedding_width, false, place::embedding);
+    b.hold(x);  // `last_hidden_state` of the base model's result
+    b.end_base_model();
+
+    const int loss = b.tensor("loss", 1, Rows::one);
+    if (task == Task::base) {
+        b.op(OpKind::pooler_loss, "loss", place::loss, {x}, {loss});
+        return std::move(b).finish(-1);
+    }
+    if (task == Task::classification) {
+        const int scores = b.hold(b.linear(x, "score", labels, false, place::head));
+        b.op(OpKind::pooler_loss, "loss", place::loss, {scores}, {loss});
+        return std::move(b).finish(-1);
+    }
+    int logits = b.linear(x, plan.head, plan.vocabulary, plan.head_bias, place::head);
+    if (plan.tied)
+        b.parameter_named(join(plan.head, "weight")).tied_to =
+            join(join(plan.base, plan.embedding), "weight");
+    if (plan.head_scale) logits = b.scale(logits, "logit_scale", place::head);
+    if (plan.head_softcap > 0) {
+        const int capped = b.tensor("softcap", plan.vocabulary);
+        b.op(OpKind::softcap, "softcap", place::head, {logits}, {capped}).attributes.softcap =
+            plan.head_softcap;
+        logits = capped;
+    }
+    b.hold(logits);
+    b.op(OpKind::causal_lm_loss, "loss", place::loss, {logits}, {loss});
+    return std::move(b).finish(-1);
+}
+
+std::int64_t intermediate_size(const DecoderPlan& plan) {
+    for (const LayerPlan& layer : plan.kinds)
+        if (layer.mlp.experts.count == 0) return layer.mlp.width;
+    return plan.kinds.front().mlp.experts.width;
+}
+
+}  // namespace
+
+Model build_decoder(const DecoderPlan& plan, Task task, std::int64_t labels) {
+    Model model;
+    const SharedTensors ids = declare_shared(plan, model.shared);
+    const std::string base =
+        task == Task::base ? std::string() : std::string(plan.base) + (plan.base.empty() ? "" : ".");
+
+    model.blocks.push_back(build_stem(plan, ids, model.shared));
+    model.sections.push_back({base, 0, {0}, 1});
+    for (const LayerPlan& layer : plan.kinds)
+        model.blocks.push_back(LayerBuilder(plan, layer, ids, model.shared).build());
+    const std::string prefix = base + std::string(plan.layers) + ".{}.";
+    if (plan.order.empty()) {
+        model.sections.push_back({prefix, 0, {1}, plan.layer_count});
+    } else {
+        std::vector<int> kinds;
+        for (const int kind : plan.order) kinds.push_back(kind + 1);
+        for (Section& section : sections_of(kinds, prefix))
+            model.sections.push_back(std::move(section));
+    }
+    model.sections.push_back({"", 0, {static_cast<int>(model.blocks.size())}, 1});
+    model.blocks.push_back(build_head(plan, task, labels));
+
+    const AttentionPlan& a = plan.kinds.front().attention;
+    model.facts.hidden_size = plan.hidden;
+    model.facts.layers = plan.order.empty() ? plan.layer_count
+                                            : static_cast<std::int64_t>(plan.order.size());
+    model.facts.heads = a.heads;
+    model.facts.kv_heads = a.kv_heads;
+    model.facts.head_dim = a.head_dim;
+    model.facts.intermediate_size = intermediate_size(plan);
+    model.facts.vocab_size = plan.vocabulary;
+    model.step_unsupported = plan.step_unsupported;
+    return model;
+}
+
+Result<Model> decoder_family(const Family& family, const KeyTree& config,
+                             std::string_view architecture, ConfigureDecoder configure) {
+    Diagnostics diagnostics;
+    const std::string chosen = choose_architecture(family, config, architecture, diagnostics);
+    ConfigReader reader(config, "", family.name, family.keys, diagnostics);
+    DecoderPlan plan;
+    configure(reader, plan);
+    if (!diagnostics.empty()) return diagnostics;
+
+    const Task task = chosen.ends_with("Model")                       ? Task::base
+                      : chosen.ends_with("ForSequenceClassification") ? Task::classification
+                                                                      : Task::causal_lm;
+    Model model = build_decoder(plan, task, label_count(config));
+    model.family = family.name;
+    model.architecture = chosen;
+    model.source = family.source;
+    model.notes = reader.notes();
+    return model;
+}
+
+}  // namespace membudget

@@ -1,0 +1,154 @@
+#pragma once
+
+/// One builder for decoder-only transformers. A family fills in a `DecoderPlan` from its config: how
+/// its blocks are arranged, how its modules are named, which of them have biases. What is one more
+/// arrangement of known blocks is one more function that fills in a plan.
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "membudget/model.hpp"
+#include "model/blocks.hpp"
+#include "model/config.hpp"
+
+namespace membudget {
+
+/// How a layer combines its input x with attention A and feed-forward M; n1.. are norms.
+enum class Arrangement {
+    pre_norm,      ///< h = x + A(n1 x);        out = h + M(n2 h)
+    sandwich,      ///< h = x + n2 A(n1 x);     out = h + n4 M(n3 h)
+    inner_norm,    ///< h = x + n1 A(x);        out = h + n2 M(h)
+    post_norm,     ///< h = n1(x + A(x));       out = n2(h + M(h))
+    parallel,      ///< out = x + A(n1 x) + M(n1 x)
+    parallel_two,  ///< out = x + A(n1 x) + M(n2 x)
+};
+
+/// Normalisation of queries and keys before the rotation.
+enum class QkNorm {
+    none,
+    per_head,   ///< over each head, one weight [head_dim] for all heads
+    full,       ///< over all heads together, weight [heads * head_dim]
+};
+
+struct AttentionPlan {
+    std::string_view module = "self_attn";
+    std::string_view q = "q_proj", k = "k_proj", v = "v_proj", o = "o_proj";
+    std::string_view qkv;                ///< one fused projection instead of q, k, v
+    std::int64_t heads = 1, kv_heads = 1, head_dim = 1;
+    bool bias = false;                   ///< of q, k, v
+    bool output_bias = false;
+    QkNorm qk_norm = QkNorm::none;
+    Norm qk_norm_kind = norms::rms;
+    std::string_view q_norm = "q_norm", k_norm = "k_norm";
+    int rotary = 0;                      ///< which rotary tables; -1: none
+    std::int64_t rotary_dim = 0;         ///< see `OpAttributes::rotary_dim`
+    bool interleaved = false;
+    bool alibi = false;
+    bool scales_query = false;           ///< the query is scaled by an op of its own
+    std::int64_t window = 0;
+    double softcap = 0;
+    double dropout = 0;
+    std::string_view output_dropout;     ///< module name; empty: none
+    double output_dropout_p = 0;
+};
+
+/// A feed-forward network, or a mixture of them.
+struct MlpPlan {
+    std::string_view module = "mlp";
+    std::string_view gate = "gate_proj", up = "up_proj", down = "down_proj", act_name = "act_fn";
+    std::string_view gate_up;            ///< one fused projection instead of gate and up
+    std::int64_t width = 1;
+    bool gated = true;
+    bool bias = false;
+    Act act = Act::silu;
+    std::string_view output_dropout;
+    double output_dropout_p = 0;
+    /// The layer calls the projections itself: no function whose arguments hold the norm's output.
+    bool inlined = false;
+    /// Mixture of experts: parameters are those of `build_experts`.
+    struct Experts {
+        std::int64_t count = 0, per_token = 0, width = 0;
+        std::int64_t shared_width = 0;   ///< of the always active expert; 0: none
+        bool shared_gate = false;        ///< the shared expert has a sigmoid gate
+        bool router_bias = false;
+        bool biased = false;
+        bool transposed = false;         ///< weights [E, in, out] instead of [E, out, in]
+        std::string_view router = "gate";
+        std::string_view experts = "experts";
+        std::string_view shared = "shared_expert";
+    } experts;
+};
+
+struct LayerPlan {
+    Arrangement arrangement = Arrangement::pre_norm;
+    std::string_view norms[4] = {"input_layernorm", "post_attention_layernorm", "", ""};
+    AttentionPlan attention;
+    MlpPlan mlp;
+    /// The layer keeps the results of attention and feed-forward under names of their own until it
+    /// returns (`attn_output = ...`), instead of rebinding `hidden_states`.
+    bool names_results = false;
+    std::string_view attention_dropout, mlp_dropout;  ///< dropout modules of the layer itself
+    double dropout = 0;
+};
+
+struct DecoderPlan {
+    std::string_view base = "model";     ///< attribute of the base model in the class with a head
+    std::string_view embedding = "embed_tokens";
+    std::string_view positions;          ///< learned positions; empty: none
+    std::int64_t position_rows = 0;
+    bool positions_per_token = false;    ///< position ids are made per sequence of the batch
+    std::string_view embedding_norm;
+    std::string_view embedding_dropout;
+    double embedding_dropout_p = 0;
+    bool embedding_scale = false;
+    std::string_view project_in, project_out;
+    std::string_view layers = "layers";
+    std::string_view final_norm = "norm";  ///< empty: none
+    std::string_view head = "lm_head";
+    bool head_bias = false;
+    bool head_scale = false;
+    double head_softcap = 0;
+    bool tied = false;
+    Norm norm = norms::rms;
+    bool transposed_linear = false;      ///< `Conv1D`: weights are [in, out]
+    std::int64_t hidden = 1, vocabulary = 1;
+    std::int64_t embedding_rows = 0;     ///< rows of the embedding where it has more than the head
+    std::int64_t embedding_width = 0;    ///< where a projection follows; 0: hidden
+    std::vector<LayerPlan> kinds{LayerPlan{}};
+    /// Kind of each layer; empty: `layer_count` layers of kind 0.
+    std::vector<int> order;
+    std::int64_t layer_count = 1;
+    std::string step_unsupported;
+    /// Weights of classes that put a name before everything (multimodal wrappers).
+    std::string_view outer;
+
+    [[nodiscard]] LayerPlan& layer() { return kinds.front(); }
+};
+
+/// What a class of the family computes from the last hidden states.
+enum class Task { causal_lm, base, classification };
+
+/// Assembles the model of a plan. `task` decides the head.
+[[nodiscard]] Model build_decoder(const DecoderPlan& plan, Task task, std::int64_t labels);
+
+/// The class that a config (or the caller) asks for, checked against the family's list.
+/// Reports an unknown one at `/architectures/0`.
+[[nodiscard]] std::string choose_architecture(const Family& family, const KeyTree& config,
+                                              std::string_view asked, Diagnostics& diagnostics);
+/// Number of classes of a classifier: `len(id2label)`, else `num_labels`, else 2.
+[[nodiscard]] std::int64_t label_count(const KeyTree& config);
+
+using ConfigureDecoder = void (*)(ConfigReader& config, DecoderPlan& plan);
+[[nodiscard]] Result<Model> decoder_family(const Family& family, const KeyTree& config,
+                                           std::string_view architecture,
+                                           ConfigureDecoder configure);
+/// `Family::build` of a decoder-only family.
+template <ConfigureDecoder Configure>
+Result<Model> build_decoder_family(const Family& family, const KeyTree& config,
+                                   std::string_view architecture) {
+    return decoder_family(family, config, architecture, Configure);
+}
+
+}  // namespace membudget

@@ -1,0 +1,35 @@
+#pragma once
+
+/// Plans of the families that are Llama with other choices: norms, biases, windows, norms of queries
+/// and keys. Each function reads the config of one class.
+
+#include <cstdint>
+#include <vector>
+
+#include "model/decoder.hpp"
+
+namespace membudget {
+
+/// Keys that almost every decoder has: hidden, vocabulary, layers, tied embeddings.
+void read_decoder_sizes(ConfigReader& config, DecoderPlan& plan);
+/// Heads, key-value heads and head size, with the derived defaults of absent and null keys.
+void read_heads(ConfigReader& config, std::int64_t hidden, AttentionPlan& attention);
+/// The whole of Llama.
+void read_llama(ConfigReader& config, DecoderPlan& plan);
+
+/// Per layer, whether its attention has a window: `layer_types`, else `derived(layer, parameter)`.
+[[nodiscard]] std::vector<bool> windowed_layers(ConfigReader& config, std::int64_t layers,
+                                                bool (*derived)(std::int64_t layer,
+                                                                std::int64_t parameter),
+                                                std::int64_t parameter);
+/// Makes two kinds of the plan's only one where some layers have a window and some do not.
+void alternate_windows(DecoderPlan& plan, const std::vector<bool>& windowed, std::int64_t window);
+
+void configure_llama(ConfigReader& config, DecoderPlan& plan);
+void configure_mistral(ConfigReader& config, DecoderPlan& plan);
+void configure_qwen2(ConfigReader& config, DecoderPlan& plan);
+void configure_qwen3(ConfigReader& config, DecoderPlan& plan);
+void configure_gemma(ConfigReader& config, DecoderPlan& plan);
+void configure_gemma2(ConfigReader& config, DecoderPlan& plan);
+
+}  // namespace membudget

@@ -1,0 +1,264 @@
+#include "membudget/model.hpp"
+
+#include <algorithm>
+
+#include <fmt/format.h>
+
+#include "model/config.hpp"
+#include "model/decoder.hpp"
+
+namespace membudget {
+namespace {
+
+/// More parameters than this are a mistake in the config; bytes of states and gradients of so many
+/// still fit 64 bits with room for every multiple that a step makes of them.
+constexpr std::int64_t kLargestModel = std::int64_t{1} << 48;
+
+std::vector<std::string_view> words(std::string_view text) {
+    std::vector<std::string_view> out;
+    while (!text.empty()) {
+        const std::size_t end = std::min(text.find(' '), text.size());
+        if (end > 0) out.push_back(text.substr(0, end));
+        text.remove_prefix(std::min(end + 1, text.size()));
+    }
+    return out;
+}
+
+std::string list_of(const std::vector<std::string_view>& names) {
+    std::string out;
+    for (const std::string_view name : names) {
+        if (!out.empty()) out += ", ";
+        out += name;
+    }
+    return out;
+}
+
+/// The string at `key`, or the first of a list of strings there; empty when there is none.
+std::string first_string(const KeyTree& config, std::string_view key) {
+    const KeyTree* value = config.find(key);
+    if (value == nullptr) return {};
+    if (value->is(KeyTree::Kind::array) && !value->items().empty()) value = &value->items().front();
+    return value->is(KeyTree::Kind::string) ? value->text() : std::string();
+}
+
+/// The part of an op's expert parameters that one token uses.
+Elements active_elements(const Block& block, const Parameter& parameter) {
+    if (parameter.component != Component::experts) return parameter.elements();
+    for (const Op& op : block.ops)
+        if (op.kind == OpKind::moe && op.attributes.experts > 0)
+            return Elements(parameter.elements().count() / op.attributes.experts *
+                            op.attributes.experts_per_token);
+    return parameter.elements();
+}
+
+const Family* find_family(const KeyTree& config, Diagnostics& diagnostics) {
+    for (const std::string_view key : {"model_type", "_class_name"}) {
+        const KeyTree* type = config.find(key);
+        if (type == nullptr) continue;
+        const std::string pointer = pointer_child("", key);
+        if (!type->is(KeyTree::Kind::string)) {
+            diagnostics.invalid(pointer, "expected the name of a model family; got " +
+                                             type->describe());
+            return nullptr;
+        }
+        if (const Family* family = families().find(type->text())) return family;
+        diagnostics.unsupported(
+            pointer, fmt::format("expected a known model family; got {}", type->describe()),
+            did_you_mean(type->text(), families().names()));
+        return nullptr;
+    }
+    const std::string architecture = first_string(config, "architectures");
+    if (!architecture.empty()) {
+        for (const Family& family : families())
+            for (const std::string_view known : words(family.architectures))
+                if (known == architecture) return &family;
+        diagnostics.unsupported("/architectures/0",
+                                fmt::format("expected a known class; got '{}'", architecture));
+        return nullptr;
+    }
+    diagnostics.invalid("", "expected one of the keys 'model_type', 'architectures' or "
+                            "'_class_name'; got none of them");
+    return nullptr;
+}
+
+void read_common_facts(const KeyTree& config, Model& model) {
+    for (const std::string_view key : {"max_position_embeddings", "n_positions", "max_seq_len"})
+        if (const KeyTree* value = config.find(key))
+            if (value->is(KeyTree::Kind::integer) && model.facts.max_positions == 0)
+                model.facts.max_positions = value->integer();
+    model.facts.torch_dtype = first_string(config, "torch_dtype");
+    if (model.facts.torch_dtype.empty()) model.facts.torch_dtype = first_string(config, "dtype");
+    if (model.facts.torch_dtype.empty())
+        if (const KeyTree* text = config.find("text_config")) {
+            model.facts.torch_dtype = first_string(*text, "torch_dtype");
+            if (model.facts.torch_dtype.empty())
+                model.facts.torch_dtype = first_string(*text, "dtype");
+        }
+}
+
+}  // namespace
+
+std::string_view name_of(Component component) {
+    switch (component) {
+        case Component::embedding: return "embedding";
+        case Component::attention: return "attention";
+        case Component::mlp: return "mlp";
+        case Component::experts: return "experts";
+        case Component::router: return "router";
+        case Component::norm: return "norm";
+        case Component::head: return "head";
+        case Component::vision: return "vision";
+        case Component::other: return "other";
+    }
+    throw InternalError("a component without a name");
+}
+
+std::string_view name_of(OpKind kind) {
+    switch (kind) {
+        case OpKind::embedding: return "embedding";
+        case OpKind::position_embedding: return "position_embedding";
+        case OpKind::scale: return "scale";
+        case OpKind::add: return "add";
+        case OpKind::multiply: return "multiply";
+        case OpKind::layer_norm: return "layer_norm";
+        case OpKind::rms_norm: return "rms_norm";
+        case OpKind::linear: return "linear";
+        case OpKind::split: return "split";
+        case OpKind::rotary: return "rotary";
+        case OpKind::attention: return "attention";
+        case OpKind::activation: return "activation";
+        case OpKind::gated_activation: return "gated_activation";
+        case OpKind::softcap: return "softcap";
+        case OpKind::dropout: return "dropout";
+        case OpKind::causal_lm_loss: return "causal_lm_loss";
+        case OpKind::masked_lm_loss: return "masked_lm_loss";
+        case OpKind::pooler_loss: return "pooler_loss";
+        case OpKind::moe: return "moe";
+        case OpKind::conv_patches: return "conv_patches";
+        case OpKind::rotary_tables: return "rotary_tables";
+        case OpKind::attention_mask: return "attention_mask";
+    }
+    throw InternalError("an op kind without a name");
+}
+
+std::string_view name_of(Act act) {
+    switch (act) {
+        case Act::gelu: return "gelu";
+        case Act::gelu_new: return "gelu_new";
+        case Act::gelu_tanh: return "gelu_pytorch_tanh";
+        case Act::quick_gelu: return "quick_gelu";
+        case Act::silu: return "silu";
+        case Act::relu: return "relu";
+        case Act::relu2: return "relu2";
+        case Act::tanh: return "tanh";
+        case Act::sigmoid: return "sigmoid";
+    }
+    throw InternalError("an activation without a name");
+}
+
+Elements Parameter::elements() const {
+    Elements product{1};
+    for (const std::int64_t extent : shape) product = product * extent;
+    return product;
+}
+
+ParameterCounts count_parameters(const Model& model) {
+    ParameterCounts counts;
+    for (const Section& section : model.sections)
+        for (const int index : section.pattern) {
+            const Block& block = model.blocks[static_cast<std::size_t>(index)];
+            for (const Parameter& parameter : block.parameters) {
+                const Elements all = parameter.elements() * section.count;
+                counts.untied += all;
+                if (!parameter.tied_to.empty()) continue;
+                counts.total += all;
+                counts.active += active_elements(block, parameter) * section.count;
+                if (parameter.trainable) counts.trainable += all;
+            }
+        }
+    return counts;
+}
+
+std::vector<std::string_view> key_names(const Family& family) {
+    std::vector<std::string_view> out;
+    for (const ConfigKey& key : config_keys(family.keys)) {
+        std::string_view names = key.names;
+        while (!names.empty()) {
+            const std::size_t end = std::min(names.find('|'), names.size());
+            out.push_back(names.substr(0, end));
+            names.remove_prefix(std::min(end + 1, names.size()));
+        }
+    }
+    return out;
+}
+
+Diagnostics unknown_keys(const Family& family, const KeyTree& config) {
+    // Keys that any config may have and that decide no shape.
+    constexpr std::string_view kCommon[] = {"family",      "model_type", "_class_name",
+                                            "architecture", "architectures", "torch_dtype",
+                                            "dtype",       "id2label",   "num_labels",
+                                            "rope_theta",  "rope_scaling", "rope_parameters",
+                                            "rms_norm_eps", "layer_norm_eps",
+                                            "max_position_embeddings"};
+    std::vector<std::string_view> known = key_names(family);
+    known.insert(known.end(), std::begin(kCommon), std::end(kCommon));
+    Diagnostics diagnostics;
+    for (const auto& [key, value] : config.members())
+        if (std::find(known.begin(), known.end(), key) == known.end())
+            diagnostics.invalid(pointer_child("", key),
+                                fmt::format("expected a key of family '{}'; got '{}'", family.name,
+                                            key),
+                                did_you_mean(key, known));
+    return diagnostics;
+}
+
+std::string choose_architecture(const Family& family, const KeyTree& config,
+                                std::string_view asked, Diagnostics& diagnostics) {
+    const std::vector<std::string_view> known = words(family.architectures);
+    const std::string named =
+        asked.empty() ? first_string(config, "architectures") : std::string(asked);
+    if (named.empty()) return std::string(known.front());
+    if (std::find(known.begin(), known.end(), named) != known.end()) return named;
+    diagnostics.unsupported(asked.empty() ? "/architectures/0" : "",
+                            fmt::format("expected a class of '{}' ({}); got '{}'", family.name,
+                                        list_of(known), named),
+                            did_you_mean(named, known));
+    return std::string(known.front());
+}
+
+std::int64_t label_count(const KeyTree& config) {
+    constexpr std::int64_t kDefault = 2;
+    if (const KeyTree* labels = config.find("id2label"))
+        if (labels->is(KeyTree::Kind::object) && !labels->members().empty())
+            return static_cast<std::int64_t>(labels->members().size());
+    if (const KeyTree* count = config.find("num_labels"))
+        if (count->is(KeyTree::Kind::integer) && count->integer() > 0 &&
+            count->integer() <= kLargestWidth)
+            return count->integer();
+    return kDefault;
+}
+
+Result<Model> build_model(const KeyTree& config, std::string_view architecture) {
+    Diagnostics diagnostics;
+    if (!config.is(KeyTree::Kind::object)) {
+        diagnostics.invalid("", "expected an object with the keys of a model config; got " +
+                                    config.describe());
+        return diagnostics;
+    }
+    const Family* family = find_family(config, diagnostics);
+    if (family == nullptr) return diagnostics;
+    try {
+        Result<Model> model = family->build(*family, config, architecture);
+        if (!model) return model;
+        if (count_parameters(*model).untied.count() > kLargestModel)
+            throw OverflowError("too many parameters");
+        read_common_facts(config, *model);
+        return model;
+    } catch (const OverflowError&) {
+        diagnostics.invalid("", fmt::format("expected a model of at most {} parameters; got more",
+                                            group_digits(kLargestModel)));
+        return diagnostics;
+    }
+}
+
+}  // namespace membudget
