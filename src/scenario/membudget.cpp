@@ -129,7 +129,7 @@ Result<Document> read_document_text(const std::string& text, const std::string& 
                                            : tree->describe()),
                 .hint = "a spec starts with {\"membudget\": 1, ...}"};
     }
-    tree = parse_json(text, file, DuplicateKeys::refuse);
+    tree = parse_json(text, file, DuplicateKeys::keep);
     if (!tree) return tree.errors();
     Document out;
     out.file = file;
