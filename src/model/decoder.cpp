@@ -50,7 +50,9 @@ private:
         return after_norm(x, which, [this](int n) { return mlp(n); });
     }
     int named(int x) { return layer_.names_results ? builder_.hold(x) : x; }
-    int layer_dropout(int x, std::string_view module, Place place) {
+    /// What the layer does with the result of a sublayer before it adds it.
+    int finished(int x, std::string_view module, Place place) {
+        if (layer_.scales_results) x = builder_.scale(x, "residual_multiplier", place::residual);
         return module.empty() ? x : builder_.dropout(x, module, layer_.dropout, place);
     }
     std::string in_attention(std::string_view name) const {
@@ -67,8 +69,23 @@ private:
 
 int LayerBuilder::head_norm(int x, std::string_view name, std::int64_t heads) {
     const AttentionPlan& a = layer_.attention;
-    const int out = builder_.norm(x, in_attention(name), a.qk_norm_kind, place::attention);
-    if (a.qk_norm == QkNorm::per_head) builder_.normalise_heads(heads);
+    const std::string path = in_attention(name);
+    if (a.qk_norm != QkNorm::listed) {
+        const int out = builder_.norm(x, path, a.qk_norm_kind, place::attention);
+        if (a.qk_norm == QkNorm::per_head) builder_.normalise_heads(heads, {a.head_dim});
+        if (a.qk_norm == QkNorm::each_head) builder_.normalise_heads(heads, {heads, a.head_dim});
+        return out;
+    }
+    std::vector<int> weights;
+    for (std::int64_t head = 0; head < heads; ++head)
+        for (const int weight : builder_.norm_weights(fmt::format("{}.norms.{}", path, head),
+                                                      a.head_dim, a.qk_norm_kind))
+            weights.push_back(weight);
+    const int out = builder_.tensor(path, builder_.width(x));
+    OpAttributes& attributes = builder_.op(a.qk_norm_kind.kind, path, place::attention, {x}, {out},
+                                           std::move(weights)).attributes;
+    attributes.heads = heads;
+    attributes.norm = a.qk_norm_kind.style;
     return out;
 }
 
@@ -223,18 +240,16 @@ Block LayerBuilder::build() {
     BlockBuilder& b = builder_;
     if (plan_.transposed_linear) b.transpose_linears();
     const int x = b.input(plan_.hidden);
-    const auto attention_dropout = [&](int value) {
-        return layer_dropout(value, layer_.attention_dropout, place::attention);
+    const auto attended = [&](int value) {
+        return finished(value, layer_.attention_dropout, place::attention);
     };
-    const auto mlp_dropout = [&](int value) {
-        return layer_dropout(value, layer_.mlp_dropout, place::mlp);
-    };
+    const auto fed = [&](int value) { return finished(value, layer_.mlp_dropout, place::mlp); };
     int out = -1;
     switch (layer_.arrangement) {
         case Arrangement::pre_norm: {
-            const int a = named(attention_dropout(attention_of_norm(x)));
+            const int a = named(attended(attention_of_norm(x)));
             const int h = b.hold(b.add(x, a, "attention_residual"));
-            const int m = named(mlp_dropout(mlp_of_norm(h, 1)));
+            const int m = named(fed(mlp_of_norm(h, 1)));
             out = b.add(h, m, "mlp_residual");
             break;
         }
@@ -253,23 +268,23 @@ Block LayerBuilder::build() {
             break;
         }
         case Arrangement::post_norm: {
-            const int a = attention_dropout(attention(x));
+            const int a = attended(attention(x));
             const int h = b.hold(norm(b.add(x, a, "attention_residual"), 0));
-            const int m = mlp_dropout(mlp(h));
+            const int m = fed(mlp(h));
             out = norm(b.add(h, m, "mlp_residual"), 1);
             break;
         }
         case Arrangement::parallel: {
             const int n = b.hold(norm(x, 0));
-            const int a = b.hold(attention_dropout(attention(n)));
-            const int m = b.hold(mlp_dropout(mlp(n)));
+            const int a = b.hold(attended(attention(n)));
+            const int m = b.hold(fed(mlp(n)));
             const int sum = b.add(a, m, "parallel_residual");
             out = b.add(sum, x, "residual");
             break;
         }
         case Arrangement::parallel_two: {
-            const int a = b.hold(attention_dropout(attention_of_norm(x)));
-            const int m = b.hold(mlp_dropout(mlp_of_norm(x, 1)));
+            const int a = b.hold(attended(attention_of_norm(x)));
+            const int m = b.hold(fed(mlp_of_norm(x, 1)));
             const int sum = b.add(m, a, "parallel_residual");
             out = b.add(sum, x, "residual");
             break;
@@ -457,9 +472,11 @@ Result<Model> decoder_family(const Family& family, const KeyTree& config,
     configure(reader, plan);
     if (!diagnostics.empty()) return diagnostics;
 
-    const Task task = chosen.ends_with("Model")                       ? Task::base
-                      : chosen.ends_with("ForSequenceClassification") ? Task::classification
-                                                                      : Task::causal_lm;
+    Task task = Task::causal_lm;
+    if (chosen.ends_with("ForSequenceClassification"))
+        task = Task::classification;
+    else if (chosen.ends_with("Model") && !chosen.ends_with("LMHeadModel") && !plan.base_has_head)
+        task = Task::base;
     Model model = build_decoder(plan, task, label_count(config));
     model.family = family.name;
     model.architecture = chosen;

@@ -29,6 +29,8 @@ enum class Arrangement {
 enum class QkNorm {
     none,
     per_head,   ///< over each head, one weight [head_dim] for all heads
+    each_head,  ///< over each head, a weight of its own: [heads, head_dim]
+    listed,     ///< over each head, a module of its own: `norms.0.weight`, ...
     full,       ///< over all heads together, weight [heads * head_dim]
 };
 
@@ -89,6 +91,8 @@ struct LayerPlan {
     /// The layer keeps the results of attention and feed-forward under names of their own until it
     /// returns (`attn_output = ...`), instead of rebinding `hidden_states`.
     bool names_results = false;
+    /// The results of attention and feed-forward are multiplied by a number before they are added.
+    bool scales_results = false;
     std::string_view attention_dropout, mlp_dropout;  ///< dropout modules of the layer itself
     double dropout = 0;
 };
@@ -110,6 +114,7 @@ struct DecoderPlan {
     bool head_bias = false;
     bool head_scale = false;
     double head_softcap = 0;
+    bool base_has_head = false;          ///< the class without a head's name has the head all the same
     bool tied = false;
     Norm norm = norms::rms;
     bool transposed_linear = false;      ///< `Conv1D`: weights are [in, out]
@@ -121,8 +126,6 @@ struct DecoderPlan {
     std::vector<int> order;
     std::int64_t layer_count = 1;
     std::string step_unsupported;
-    /// Weights of classes that put a name before everything (multimodal wrappers).
-    std::string_view outer;
 
     [[nodiscard]] LayerPlan& layer() { return kinds.front(); }
 };
