@@ -104,7 +104,8 @@ void LayerBuilder::projections(int x, int& q, int& k, int& v) {
         v = parts[2];
         builder_.hold(fused);
     } else {
-        q = builder_.linear(x, in_attention(a.q), q_width, a.bias, place::attention);
+        q = builder_.linear(x, in_attention(a.q), a.gated ? 2 * q_width : q_width, a.bias,
+                            place::attention);
         if (a.scales_query) q = builder_.scale(q, in_attention("scaling"), place::attention);
         if (a.qk_norm != QkNorm::none) q = head_norm(q, a.q_norm, a.heads);
         k = builder_.linear(x, in_attention(a.k), kv_width, a.bias, place::attention);
@@ -116,6 +117,11 @@ void LayerBuilder::projections(int x, int& q, int& k, int& v) {
 int LayerBuilder::attention(int x) {
     const AttentionPlan& a = layer_.attention;
     const auto function = builder_.scope();
+    if (a.weights) {
+        a.weights(builder_);
+        return x;
+    }
+    if (a.sinks) builder_.parameter(in_attention("sinks"), {a.heads}, Component::attention);
     int q = -1;
     int k = -1;
     int v = -1;
@@ -161,6 +167,10 @@ int LayerBuilder::attention(int x) {
 
 int LayerBuilder::mlp(int x) {
     const MlpPlan& m = layer_.mlp;
+    if (m.weights) {
+        m.weights(builder_);
+        return x;
+    }
     if (m.experts.count > 0) return experts(x);
     const auto function = builder_.scope();
     int out = m.gated ? gated_mlp(x) : plain_mlp(x);
@@ -222,7 +232,7 @@ int LayerBuilder::experts(int x) {
         parameters.push_back(builder_.parameter(join(join(shared, "down_proj"), "weight"),
                                                 {hidden, e.shared_width}, Component::mlp));
         if (e.shared_gate)
-            parameters.push_back(builder_.parameter(in_mlp("shared_expert_gate.weight"),
+            parameters.push_back(builder_.parameter(in_mlp(join(e.shared_gate_name, "weight")),
                                                     {1, hidden}, Component::router));
     }
     const int out = builder_.tensor(std::string(layer_.mlp.module), hidden);
@@ -289,6 +299,9 @@ Block LayerBuilder::build() {
             out = b.add(sum, x, "residual");
             break;
         }
+        case Arrangement::mixer_only:
+            out = b.add(x, attended(attention_of_norm(x)), "residual");
+            break;
     }
     b.set_checkpointable();
     return std::move(b).finish(out);
@@ -404,6 +417,12 @@ Block build_head(const DecoderPlan& plan, Task task, std::int64_t labels) {
         b.op(OpKind::pooler_loss, "loss", place::loss, {scores}, {loss});
         return std::move(b).finish(-1);
     }
+    if (plan.head_is_embedding) {
+        const int product = b.tensor(std::string(plan.head), plan.vocabulary);
+        b.op(OpKind::linear, std::string(plan.head), place::head, {x}, {product});
+        b.op(OpKind::causal_lm_loss, "loss", place::loss, {b.hold(product)}, {loss});
+        return std::move(b).finish(-1);
+    }
     int logits = b.linear(x, plan.head, plan.vocabulary, plan.head_bias, place::head);
     if (plan.tied)
         b.parameter_named(join(plan.head, "weight")).tied_to =
@@ -428,6 +447,21 @@ std::int64_t intermediate_size(const DecoderPlan& plan) {
 
 }  // namespace
 
+void assign_kinds(DecoderPlan& plan, std::vector<int> kinds) {
+    std::vector<int> renumbered(plan.kinds.size(), -1);
+    std::vector<LayerPlan> used;
+    for (int& kind : kinds) {
+        int& number = renumbered[static_cast<std::size_t>(kind)];
+        if (number < 0) {
+            number = static_cast<int>(used.size());
+            used.push_back(plan.kinds[static_cast<std::size_t>(kind)]);
+        }
+        kind = number;
+    }
+    plan.kinds = std::move(used);
+    plan.order = std::move(kinds);
+}
+
 Model build_decoder(const DecoderPlan& plan, Task task, std::int64_t labels) {
     Model model;
     const SharedTensors ids = declare_shared(plan, model.shared);
@@ -446,6 +480,17 @@ Model build_decoder(const DecoderPlan& plan, Task task, std::int64_t labels) {
         for (const int kind : plan.order) kinds.push_back(kind + 1);
         for (Section& section : sections_of(kinds, prefix))
             model.sections.push_back(std::move(section));
+    }
+    if (plan.predictor_layers > 0) {
+        BlockBuilder extra("predictor");
+        plan.predictor_weights(extra);
+        Block block = LayerBuilder(plan, plan.kinds.front(), ids, model.shared).build();
+        for (Parameter& parameter : std::move(extra).finish(-1).parameters)
+            block.parameters.push_back(std::move(parameter));
+        block.name = "multi-token predictor";
+        model.sections.push_back({base + "mtp_layers.{}.", 0,
+                                  {static_cast<int>(model.blocks.size())}, plan.predictor_layers});
+        model.blocks.push_back(std::move(block));
     }
     model.sections.push_back({"", 0, {static_cast<int>(model.blocks.size())}, 1});
     model.blocks.push_back(build_head(plan, task, labels));

@@ -5,6 +5,7 @@
 /// arrangement of known blocks is one more function that fills in a plan.
 
 #include <cstdint>
+#include <functional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -23,6 +24,7 @@ enum class Arrangement {
     post_norm,     ///< h = n1(x + A(x));       out = n2(h + M(h))
     parallel,      ///< out = x + A(n1 x) + M(n1 x)
     parallel_two,  ///< out = x + A(n1 x) + M(n2 x)
+    mixer_only,    ///< out = x + A(n1 x)
 };
 
 /// Normalisation of queries and keys before the rotation.
@@ -34,7 +36,12 @@ enum class QkNorm {
     full,       ///< over all heads together, weight [heads * head_dim]
 };
 
+/// Declares the parameters of a module whose ops are not modelled yet. Such a plan must say so in
+/// `DecoderPlan::step_unsupported`.
+using WeightsOnly = std::function<void(BlockBuilder& builder)>;
+
 struct AttentionPlan {
+    WeightsOnly weights;                 ///< set: instead of everything below
     std::string_view module = "self_attn";
     std::string_view q = "q_proj", k = "k_proj", v = "v_proj", o = "o_proj";
     std::string_view qkv;                ///< one fused projection instead of q, k, v
@@ -48,6 +55,8 @@ struct AttentionPlan {
     std::int64_t rotary_dim = 0;         ///< see `OpAttributes::rotary_dim`
     bool interleaved = false;
     bool alibi = false;
+    bool sinks = false;                  ///< one learned score per head beside those of the keys
+    bool gated = false;                  ///< the query projection also makes a gate of its width
     bool scales_query = false;           ///< the query is scaled by an op of its own
     std::int64_t window = 0;
     double softcap = 0;
@@ -58,6 +67,7 @@ struct AttentionPlan {
 
 /// A feed-forward network, or a mixture of them.
 struct MlpPlan {
+    WeightsOnly weights;                 ///< set: instead of everything below
     std::string_view module = "mlp";
     std::string_view gate = "gate_proj", up = "up_proj", down = "down_proj", act_name = "act_fn";
     std::string_view gate_up;            ///< one fused projection instead of gate and up
@@ -80,6 +90,7 @@ struct MlpPlan {
         std::string_view router = "gate";
         std::string_view experts = "experts";
         std::string_view shared = "shared_expert";
+        std::string_view shared_gate_name = "shared_expert_gate";
     } experts;
 };
 
@@ -122,13 +133,21 @@ struct DecoderPlan {
     std::int64_t embedding_rows = 0;     ///< rows of the embedding where it has more than the head
     std::int64_t embedding_width = 0;    ///< where a projection follows; 0: hidden
     std::vector<LayerPlan> kinds{LayerPlan{}};
-    /// Kind of each layer; empty: `layer_count` layers of kind 0.
+    /// Kind of each layer; empty: `layer_count` layers of kind 0. See `assign_kinds`.
     std::vector<int> order;
     std::int64_t layer_count = 1;
+    /// Layers that predict further tokens: blocks of kind 0 with parameters of their own for the join
+    /// of hidden state and embedding.
+    std::int64_t predictor_layers = 0;
+    WeightsOnly predictor_weights;
+    bool head_is_embedding = false;      ///< the head multiplies by the embedding itself: no tensor
     std::string step_unsupported;
 
     [[nodiscard]] LayerPlan& layer() { return kinds.front(); }
 };
+
+/// Sets the kind of every layer, and drops kinds that no layer has.
+void assign_kinds(DecoderPlan& plan, std::vector<int> kinds);
 
 /// What a class of the family computes from the last hidden states.
 enum class Task { causal_lm, base, classification };

@@ -8,7 +8,9 @@
 #include "model/decoder.hpp"
 #include "model/encoder.hpp"
 #include "model/gpt_like.hpp"
+#include "model/hybrid.hpp"
 #include "model/llama_like.hpp"
+#include "model/moe.hpp"
 
 namespace membudget {
 namespace {
@@ -243,7 +245,7 @@ constexpr Family kFamilies[] = {
      "vocab_size=151680 hidden_size=4096 intermediate_size=11008 num_hidden_layers=36 "
      "num_attention_heads=32 num_key_value_heads=32 head_dim hidden_act=silu "
      "tie_word_embeddings=false use_sliding_window=false sliding_window=4096 "
-     "max_window_layers=28 layer_types attention_dropout=0.0"},
+     "max_window_layers=28 layer_types attention_dropout=0.0 num_nextn_predict_layers=0"},
     {"baichuan",
      "BaichuanForCausalLM BaiChuanForCausalLM",
      "Baichuan 1 and 2",
@@ -373,6 +375,248 @@ constexpr Family kFamilies[] = {
      "num_attention_heads=24 num_key_value_heads=2 head_dim hidden_act=gelu_pytorch_tanh "
      "tie_word_embeddings=true use_bias=true sliding_window attention_dropout=0.0 "
      "residual_dropout=0.0 embedding_dropout=0.0"},
+    {"gemma3_text",
+     "Gemma3ForCausalLM Gemma3TextModel",
+     "Gemma 3, text only",
+     "transformers 5.24 models/gemma3",
+     build_decoder_family<configure_gemma3>,
+     "vocab_size=262208 hidden_size=2304 intermediate_size=9216 num_hidden_layers=26 "
+     "num_attention_heads=8 num_key_value_heads=4 head_dim=256 "
+     "hidden_activation=gelu_pytorch_tanh tie_word_embeddings=true attention_bias=false "
+     "attention_dropout=0.0 sliding_window=4096 "
+     "sliding_window_pattern|_sliding_window_pattern=6 layer_types final_logit_softcapping "
+     "attn_logit_softcapping"},
+    {"mixtral",
+     "MixtralForCausalLM MixtralModel MixtralForSequenceClassification",
+     "Mixtral 8x7B, 8x22B",
+     "transformers 5.24 models/mixtral",
+     build_decoder_family<configure_mixtral>,
+     "vocab_size=32000 hidden_size=4096 intermediate_size=14336 num_hidden_layers=32 "
+     "num_attention_heads=32 num_key_value_heads=8 head_dim hidden_act=silu "
+     "tie_word_embeddings=false sliding_window attention_dropout=0.0 num_experts_per_tok=2 "
+     "num_local_experts|num_experts=8"},
+    {"qwen2_moe",
+     "Qwen2MoeForCausalLM Qwen2MoeModel Qwen2MoeForSequenceClassification",
+     "Qwen1.5-MoE, Qwen2-57B-A14B",
+     "transformers 5.24 models/qwen2_moe",
+     build_decoder_family<configure_qwen2_moe>,
+     "vocab_size=151936 hidden_size=2048 intermediate_size=5632 num_hidden_layers=24 "
+     "num_attention_heads=16 num_key_value_heads=16 head_dim hidden_act=silu "
+     "tie_word_embeddings=false attention_dropout=0.0 qkv_bias=true decoder_sparse_step=1 "
+     "moe_intermediate_size=1408 shared_expert_intermediate_size=5632 num_experts_per_tok=4 "
+     "num_experts=60 mlp_only_layers"},
+    {"qwen3_moe",
+     "Qwen3MoeForCausalLM Qwen3MoeModel Qwen3MoeForSequenceClassification",
+     "Qwen3-30B-A3B, Qwen3-235B-A22B, Qwen3-Coder",
+     "transformers 5.24 models/qwen3_moe",
+     build_decoder_family<configure_qwen3_moe>,
+     "vocab_size=151936 hidden_size=2048 intermediate_size=6144 num_hidden_layers=24 "
+     "num_attention_heads=32 num_key_value_heads=4 head_dim hidden_act=silu "
+     "tie_word_embeddings=false attention_bias=false attention_dropout=0.0 "
+     "decoder_sparse_step=1 moe_intermediate_size=768 num_experts_per_tok=8 "
+     "num_experts|num_local_experts=128 mlp_only_layers"},
+    {"olmoe",
+     "OlmoeForCausalLM OlmoeModel",
+     "OLMoE",
+     "transformers 5.24 models/olmoe",
+     build_decoder_family<configure_olmoe>,
+     "vocab_size=50304 hidden_size=2048 intermediate_size=2048 num_hidden_layers=16 "
+     "num_attention_heads=16 num_key_value_heads hidden_act=silu tie_word_embeddings=false "
+     "attention_bias=false attention_dropout=0.0 num_experts_per_tok=8 "
+     "num_experts|num_local_experts=64"},
+    {"phimoe",
+     "PhimoeForCausalLM PhimoeModel PhimoeForSequenceClassification PhiMoEForCausalLM",
+     "Phi-3.5-MoE",
+     "transformers 5.24 models/phimoe",
+     build_decoder_family<configure_phimoe>,
+     "vocab_size=32064 hidden_size=4096 intermediate_size=6400 num_hidden_layers=32 "
+     "num_attention_heads=32 num_key_value_heads=8 head_dim hidden_act=silu "
+     "tie_word_embeddings=false sliding_window attention_dropout=0.0 num_experts_per_tok=2 "
+     "num_local_experts=16 attention_bias=false lm_head_bias=false"},
+    {"granitemoe",
+     "GraniteMoeForCausalLM GraniteMoeModel",
+     "Granite 3 MoE",
+     "transformers 5.24 models/granitemoe",
+     build_decoder_family<configure_granitemoe>,
+     "vocab_size=32000 hidden_size=4096 intermediate_size=11008 num_hidden_layers=32 "
+     "num_attention_heads=32 num_key_value_heads head_dim hidden_act=silu "
+     "tie_word_embeddings=false attention_bias=false attention_dropout=0.0 num_local_experts=8 "
+     "num_experts_per_tok=2"},
+    {"gpt_oss",
+     "GptOssForCausalLM GptOssModel GptOssForSequenceClassification",
+     "gpt-oss 20B, 120B",
+     "transformers 5.24 models/gpt_oss",
+     build_decoder_family<configure_gpt_oss>,
+     "vocab_size=201088 hidden_size=2880 intermediate_size=2880 num_hidden_layers=36 "
+     "num_attention_heads=64 num_key_value_heads=8 head_dim=64 hidden_act=silu "
+     "tie_word_embeddings=false attention_bias=true sliding_window=128 layer_types "
+     "attention_dropout=0.0 num_experts_per_tok|experts_per_token=4 "
+     "num_local_experts|num_experts=128"},
+    {"dbrx",
+     "DbrxForCausalLM DbrxModel",
+     "DBRX",
+     "transformers 5.24 models/dbrx",
+     build_decoder_family<configure_dbrx>,
+     "hidden_size|d_model=2048 num_attention_heads|n_heads=16 num_hidden_layers|n_layers=24 "
+     "vocab_size=32000 attn_config ffn_config tie_word_embeddings=false"},
+    {"deepseek_v2",
+     "DeepseekV2ForCausalLM DeepseekV2Model DeepseekV2ForSequenceClassification",
+     "DeepSeek-V2, V2-Lite, Coder-V2",
+     "transformers 5.24 models/deepseek_v2",
+     build_decoder_family<configure_deepseek>,
+     "vocab_size=32000 hidden_size=4096 intermediate_size=11008 moe_intermediate_size=1407 "
+     "num_hidden_layers=32 num_attention_heads=32 n_shared_experts=2 "
+     "n_routed_experts|num_local_experts=64 kv_lora_rank=512 q_lora_rank=1536 "
+     "qk_rope_head_dim=64 v_head_dim=128 qk_nope_head_dim=128 num_experts_per_tok=6 "
+     "first_k_dense_replace=0 hidden_act=silu tie_word_embeddings=false attention_bias=false"},
+    {"deepseek_v3",
+     "DeepseekV3ForCausalLM DeepseekV3Model DeepseekV3ForSequenceClassification",
+     "DeepSeek-V3, R1, V3.1",
+     "transformers 5.24 models/deepseek_v3",
+     build_decoder_family<configure_deepseek>,
+     "vocab_size=129280 hidden_size=7168 intermediate_size=18432 moe_intermediate_size=2048 "
+     "num_hidden_layers=61 num_attention_heads=128 n_shared_experts=1 "
+     "n_routed_experts|num_local_experts=256 kv_lora_rank=512 q_lora_rank=1536 "
+     "qk_rope_head_dim=64 v_head_dim=128 qk_nope_head_dim=128 num_experts_per_tok=8 "
+     "first_k_dense_replace=3 hidden_act=silu tie_word_embeddings=false attention_bias=false"},
+    {"kimi_k2",
+     "DeepseekV3ForCausalLM DeepseekV3Model",
+     "Kimi K2",
+     "modeling_deepseek.py beside the weights of moonshotai/Kimi-K2-Instruct; its class is "
+     "that of DeepSeek-V3",
+     build_decoder_family<configure_deepseek>,
+     "vocab_size=129280 hidden_size=7168 intermediate_size=18432 moe_intermediate_size=2048 "
+     "num_hidden_layers=61 num_attention_heads=128 n_shared_experts=1 "
+     "n_routed_experts|num_local_experts=256 kv_lora_rank=512 q_lora_rank=1536 "
+     "qk_rope_head_dim=64 v_head_dim=128 qk_nope_head_dim=128 num_experts_per_tok=8 "
+     "first_k_dense_replace=3 hidden_act=silu tie_word_embeddings=false attention_bias=false"},
+    {"glm_moe_dsa",
+     "GlmMoeDsaForCausalLM GlmMoeDsaModel",
+     "GLM-5",
+     "transformers 5.24 models/glm_moe_dsa",
+     build_decoder_family<configure_glm_moe_dsa>,
+     "vocab_size=154880 hidden_size=6144 intermediate_size=12288 moe_intermediate_size=2048 "
+     "num_hidden_layers=78 num_attention_heads=64 n_shared_experts=1 "
+     "n_routed_experts|num_local_experts=256 kv_lora_rank=512 q_lora_rank=2048 "
+     "qk_rope_head_dim=64 v_head_dim=256 qk_nope_head_dim=192 num_experts_per_tok=8 "
+     "first_k_dense_replace=3 hidden_act=silu tie_word_embeddings=false attention_bias=false "
+     "index_head_dim=128 index_n_heads=32 mlp_layer_types"},
+    {"glm4_moe",
+     "Glm4MoeForCausalLM Glm4MoeModel",
+     "GLM-4.5, 4.6",
+     "transformers 5.24 models/glm4_moe",
+     build_decoder_family<configure_glm4_moe>,
+     "vocab_size=151552 hidden_size=4096 intermediate_size=10944 num_hidden_layers=46 "
+     "num_attention_heads=96 num_key_value_heads=8 head_dim hidden_act=silu "
+     "tie_word_embeddings=false attention_bias=false attention_dropout=0.0 "
+     "moe_intermediate_size=1408 num_experts_per_tok=8 n_shared_experts=1 "
+     "n_routed_experts|num_local_experts=128 first_k_dense_replace=1 use_qk_norm=false "
+     "partial_rotary_factor rope_parameters"},
+    {"minimax_m2",
+     "MiniMaxM2ForCausalLM MiniMaxM2Model",
+     "MiniMax-M2",
+     "transformers 5.24 models/minimax_m2",
+     build_decoder_family<configure_minimax_m2>,
+     "vocab_size=200064 hidden_size=3072 intermediate_size=1536 num_hidden_layers=62 "
+     "num_attention_heads=48 num_key_value_heads=8 head_dim=128 hidden_act=silu "
+     "tie_word_embeddings=false attention_dropout=0.0 rotary_dim num_experts_per_tok=8 "
+     "num_local_experts|num_experts=256"},
+    {"llama4_text",
+     "Llama4ForCausalLM Llama4TextModel",
+     "Llama 4, text only",
+     "transformers 5.24 models/llama4",
+     build_decoder_family<configure_llama4>,
+     "vocab_size=202048 hidden_size=5120 intermediate_size=8192 intermediate_size_mlp=16384 "
+     "num_hidden_layers=48 num_attention_heads=40 num_key_value_heads=8 head_dim=128 "
+     "hidden_act=silu tie_word_embeddings=false attention_bias=false attention_dropout=0.0 "
+     "num_experts_per_tok=1 num_local_experts=16 moe_layers interleave_moe_layer_step=1"},
+    {"qwen3_next",
+     "Qwen3NextForCausalLM Qwen3NextModel Qwen3NextForSequenceClassification",
+     "Qwen3-Next",
+     "transformers 5.24 models/qwen3_next",
+     build_decoder_family<configure_qwen3_next>,
+     "vocab_size=151936 hidden_size=2048 num_hidden_layers=48 num_attention_heads=16 "
+     "num_key_value_heads=2 head_dim=256 hidden_act=silu tie_word_embeddings=false "
+     "attention_bias=false partial_rotary_factor rope_parameters linear_conv_kernel_dim=4 "
+     "linear_key_head_dim=128 linear_value_head_dim=128 linear_num_key_heads=16 "
+     "linear_num_value_heads=32 layer_types full_attention_interval=4 intermediate_size=5632 "
+     "decoder_sparse_step=1 mlp_only_layers moe_intermediate_size=512 "
+     "shared_expert_intermediate_size=512 num_experts_per_tok=10 num_experts=512"},
+    {"qwen3_5_text",
+     "Qwen3_5ForCausalLM Qwen3_5TextModel",
+     "Qwen 3.5, dense, text only",
+     "transformers 5.24 models/qwen3_5",
+     build_decoder_family<configure_qwen3_5>,
+     "vocab_size=248320 hidden_size=4096 num_hidden_layers=32 num_attention_heads=16 "
+     "num_key_value_heads=4 head_dim=256 hidden_act=silu tie_word_embeddings=false "
+     "attention_bias=false partial_rotary_factor rope_parameters linear_conv_kernel_dim=4 "
+     "linear_key_head_dim=128 linear_value_head_dim=128 linear_num_key_heads=16 "
+     "linear_num_value_heads=32 layer_types full_attention_interval=4 intermediate_size=12288"},
+    {"qwen3_5_moe_text",
+     "Qwen3_5MoeForCausalLM Qwen3_5MoeTextModel",
+     "Qwen 3.5, mixture of experts, text only",
+     "transformers 5.24 models/qwen3_5_moe",
+     build_decoder_family<configure_qwen3_5_moe>,
+     "vocab_size=248320 hidden_size=2048 num_hidden_layers=40 num_attention_heads=16 "
+     "num_key_value_heads=2 head_dim=256 hidden_act=silu tie_word_embeddings=false "
+     "attention_bias=false partial_rotary_factor rope_parameters linear_conv_kernel_dim=4 "
+     "linear_key_head_dim=128 linear_value_head_dim=128 linear_num_key_heads=16 "
+     "linear_num_value_heads=32 layer_types full_attention_interval=4 "
+     "moe_intermediate_size=512 shared_expert_intermediate_size=512 num_experts_per_tok=8 "
+     "num_experts=256"},
+    {"mamba",
+     "MambaForCausalLM MambaModel",
+     "Mamba 1",
+     "transformers 5.24 models/mamba",
+     build_decoder_family<configure_mamba>,
+     "vocab_size=50280 hidden_size=768 state_size=16 num_hidden_layers=32 expand=2 "
+     "intermediate_size conv_kernel=4 use_bias=false use_conv_bias=true time_step_rank=auto "
+     "tie_word_embeddings=true"},
+    {"falcon_mamba",
+     "FalconMambaForCausalLM FalconMambaModel",
+     "Falcon-Mamba",
+     "transformers 5.24 models/falcon_mamba",
+     build_decoder_family<configure_mamba>,
+     "vocab_size=50280 hidden_size=768 state_size=16 num_hidden_layers=32 expand=2 "
+     "intermediate_size conv_kernel=4 use_bias=false use_conv_bias=true time_step_rank=auto "
+     "tie_word_embeddings=true"},
+    {"mamba2",
+     "Mamba2ForCausalLM Mamba2Model",
+     "Mamba 2, Codestral Mamba",
+     "transformers 5.24 models/mamba2",
+     build_decoder_family<configure_mamba2>,
+     "num_heads=128 vocab_size=32768 hidden_size=4096 state_size=128 num_hidden_layers=64 "
+     "expand=2 conv_kernel=4 n_groups=8 use_bias=false use_conv_bias=true "
+     "tie_word_embeddings=false"},
+    {"jamba",
+     "JambaForCausalLM JambaModel JambaForSequenceClassification",
+     "Jamba",
+     "transformers 5.24 models/jamba",
+     build_decoder_family<configure_jamba>,
+     "vocab_size=65536 tie_word_embeddings=false hidden_size=4096 intermediate_size=14336 "
+     "num_hidden_layers=32 num_attention_heads=32 num_key_value_heads=8 hidden_act=silu "
+     "num_experts_per_tok=2 num_experts|num_local_experts=16 expert_layer_period=2 "
+     "expert_layer_offset=1 attn_layer_period=8 attn_layer_offset=4 mamba_d_state=16 "
+     "mamba_d_conv=4 mamba_expand=2 mamba_dt_rank=auto mamba_conv_bias=true "
+     "mamba_proj_bias=false"},
+    {"falcon_h1",
+     "FalconH1ForCausalLM FalconH1Model",
+     "Falcon-H1",
+     "transformers 5.24 models/falcon_h1",
+     build_decoder_family<configure_falcon_h1>,
+     "vocab_size=128000 tie_word_embeddings=false hidden_size=4096 intermediate_size=14336 "
+     "num_hidden_layers=32 num_attention_heads=32 num_key_value_heads=8 head_dim "
+     "hidden_act=silu attention_bias=false attention_dropout=0.0 mlp_bias=false "
+     "mamba_d_ssm=1024 mamba_n_heads=128 mamba_n_groups=1 mamba_d_state=256 mamba_d_conv=4 "
+     "mamba_expand=2 mamba_conv_bias=true mamba_proj_bias=false projectors_bias=false "
+     "mamba_rms_norm=false"},
+    {"rwkv",
+     "RwkvForCausalLM RwkvModel",
+     "RWKV 4",
+     "transformers 5.24 models/rwkv",
+     build_decoder_family<configure_rwkv>,
+     "vocab_size=50277 hidden_size=4096 num_hidden_layers=32 attention_hidden_size "
+     "intermediate_size tie_word_embeddings=false"},
     {"bert",
      "BertForMaskedLM BertModel BertForPreTraining BertForSequenceClassification",
      "BERT and the embedding models of its class (BGE, E5, GTE, Arctic Embed, ...)",

@@ -58,17 +58,12 @@ void read_llama(ConfigReader& config, DecoderPlan& plan) {
 }
 
 void alternate_windows(DecoderPlan& plan, const std::vector<bool>& windowed, std::int64_t window) {
-    const bool any = std::find(windowed.begin(), windowed.end(), true) != windowed.end();
-    const bool all = std::find(windowed.begin(), windowed.end(), false) == windowed.end();
-    if (!any) return;
-    if (all) {
-        plan.layer().attention.window = window;
-        return;
-    }
+    std::vector<int> kinds;
+    for (const bool windows : windowed) kinds.push_back(windows ? 1 : 0);
+    if (kinds.empty()) return;
     plan.kinds.push_back(plan.layer());
-    plan.kinds[0].attention.window = window;
-    plan.order.clear();
-    for (const bool windows : windowed) plan.order.push_back(windows ? 0 : 1);
+    plan.kinds[1].attention.window = window;
+    assign_kinds(plan, std::move(kinds));
 }
 
 std::vector<bool> windowed_layers(ConfigReader& config, std::int64_t layers,
@@ -151,6 +146,16 @@ void read_gemma2(ConfigReader& config, DecoderPlan& plan, std::int64_t pattern) 
 
 void configure_gemma2(ConfigReader& config, DecoderPlan& plan) { read_gemma2(config, plan, 2); }
 
+
+void configure_gemma3(ConfigReader& config, DecoderPlan& plan) {
+    read_gemma2(config, plan, config.size("sliding_window_pattern", kLargestCount));
+    for (LayerPlan& layer : plan.kinds) {
+        layer.attention.qk_norm = QkNorm::per_head;
+        layer.attention.qk_norm_kind = norms::rms_one_plus;
+        // Layers with a window rotate by tables of their own base frequency.
+        layer.attention.rotary = layer.attention.window > 0 ? 1 : 0;
+    }
+}
 
 /// Projections of query, key and value in one, gate and up in one.
 void fuse(LayerPlan& layer) {
@@ -286,19 +291,20 @@ void configure_smollm3(ConfigReader& config, DecoderPlan& plan) {
     // Despite its name, an entry of 1 says that the layer rotates.
     plan.kinds.push_back(plan.layer());
     plan.kinds[1].attention.rotary = -1;
+    std::vector<int> kinds;
     for (std::int64_t i = 0; i < plan.layer_count; ++i) {
         const bool rotates = given.empty() ? (i + 1) % interval != 0
                                            : given[static_cast<std::size_t>(i)] != 0;
-        plan.order.push_back(rotates ? 0 : 1);
+        kinds.push_back(rotates ? 0 : 1);
     }
+    assign_kinds(plan, std::move(kinds));
 }
 
 void configure_minicpm(ConfigReader& config, DecoderPlan& plan) {
     read_llama(config, plan);
-    if (!plan.tied)
-        config.note("tie_word_embeddings = true whatever the config says: the published weights of "
-                    "MiniCPM have no output matrix of their own");
-    plan.tied = true;
+    // The published weights have no output matrix, whatever the file says about ties.
+    plan.head_is_embedding = true;
+    if (!plan.tied) config.note("the output matrix is the embedding: MiniCPM has none of its own");
     plan.step_unsupported = "the ops of the MiniCPM class, which ships with its weights, are not "
                             "modelled yet";
 }
@@ -331,6 +337,13 @@ void configure_internlm2(ConfigReader& config, DecoderPlan& plan) {
 
 void configure_mimo(ConfigReader& config, DecoderPlan& plan) {
     configure_qwen2(config, plan);
+    plan.predictor_layers = config.count_or("num_nextn_predict_layers", 0);
+    plan.predictor_weights = [hidden = plan.hidden](BlockBuilder& b) {
+        for (const std::string_view norm :
+             {"token_layernorm", "hidden_layernorm", "final_layernorm"})
+            b.norm_weights(norm, hidden, norms::rms);
+        b.linear_weights("input_proj", 2 * hidden, hidden, false, Component::other);
+    };
     plan.step_unsupported = "the multi-token heads of the MiMo class are not modelled yet";
 }
 

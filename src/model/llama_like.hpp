@@ -26,7 +26,7 @@ void read_llama(ConfigReader& config, DecoderPlan& plan);
                                                 bool (*derived)(std::int64_t layer,
                                                                 std::int64_t parameter),
                                                 std::int64_t parameter);
-/// Makes two kinds of the plan's only one where some layers have a window and some do not.
+/// Gives a window to some layers of a plan whose layers were all alike.
 void alternate_windows(DecoderPlan& plan, const std::vector<bool>& windowed, std::int64_t window);
 
 void configure_llama(ConfigReader& config, DecoderPlan& plan);
@@ -35,6 +35,7 @@ void configure_qwen2(ConfigReader& config, DecoderPlan& plan);
 void configure_qwen3(ConfigReader& config, DecoderPlan& plan);
 void configure_gemma(ConfigReader& config, DecoderPlan& plan);
 void configure_gemma2(ConfigReader& config, DecoderPlan& plan);
+void configure_gemma3(ConfigReader& config, DecoderPlan& plan);
 void configure_phi3(ConfigReader& config, DecoderPlan& plan);
 void configure_stablelm(ConfigReader& config, DecoderPlan& plan);
 void configure_cohere(ConfigReader& config, DecoderPlan& plan);
