@@ -4,8 +4,8 @@
 /// *shape* (syntax, type, range, unknown or duplicate key) of a file in one run. It does not know
 /// which optimizers, models or devices exist: `job` resolves names.
 
+#include <array>
 #include <cstdint>
-#include <map>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -24,7 +24,8 @@ public:
     enum class Kind { null, boolean, integer, number, string, array, object };
     using Member = std::pair<std::string, KeyTree>;
 
-    KeyTree() = default;
+    // Not "= default": `Member` asks for it inside the class, where clang 14 would then say no.
+    KeyTree() noexcept {}
     explicit KeyTree(bool value) : kind_(Kind::boolean), integer_(value) {}
     explicit KeyTree(std::int64_t value) : kind_(Kind::integer), integer_(value) {}
     explicit KeyTree(std::string text) : kind_(Kind::string), text_(std::move(text)) {}
@@ -49,7 +50,7 @@ public:
     [[nodiscard]] const std::vector<Member>& members() const { return members_; }
     [[nodiscard]] std::vector<KeyTree>& items() { return items_; }
     [[nodiscard]] std::vector<Member>& members() { return members_; }
-    /// The member `key` of an object, or null when absent or no object.
+    /// The first member `key` of an object, or null when absent or no object.
     [[nodiscard]] const KeyTree* find(std::string_view key) const;
     [[nodiscard]] KeyTree* find(std::string_view key);
     /// The member `key` of an object, made (as null) when absent. A null becomes an object first.
@@ -74,12 +75,14 @@ private:
 struct ReadLimits {
     std::size_t bytes = std::size_t{64} << 20;
     std::size_t depth = 200;
+    std::size_t values = 2'000'000;  ///< bounds the memory of a tree
 };
 
 /// What to do with a key that stands twice in one object.
 enum class DuplicateKeys {
     refuse,      ///< an error that names the key (our own files)
     last_wins,   ///< as Python's json reads it (files of others)
+    keep,        ///< all of them stay in the tree: `read_spec` reports them among its errors
 };
 
 /// Parses one JSON document (UTF-8, a BOM is skipped; UTF-16 is refused by name). Syntax errors say
@@ -197,6 +200,11 @@ struct ParallelismSpec {
     std::optional<NamedAt> schedule;
 };
 
+/// The first components that a term's path may have.
+inline constexpr std::array<std::string_view, 10> kTermGroups{
+    "parameters",    "gradients", "optimizer_states", "activations", "temporaries",
+    "communication", "workspace", "allocator",        "outside",     "padding"};
+
 /// One entry of `terms`: bytes that the user states instead of having them derived.
 struct StatedTerm {
     std::string path;
@@ -235,7 +243,9 @@ struct Spec {
     std::vector<ScenarioSpec> scenarios;
 };
 
-/// Reads the spec in `tree`; every mistake of shape in one run.
+/// Reads the spec in `tree`; every mistake of shape in one run, in the order of the document.
+/// Keys that `parse_json` kept twice are among them. Another version of the format is `unsupported`
+/// and then the only diagnostic. Counts may be written 8, 8.0 or 8e0: what JSON calls one number.
 [[nodiscard]] Result<Spec> read_spec(const KeyTree& tree, std::string_view file);
 
 /// What a document is, by its content.

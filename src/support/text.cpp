@@ -36,6 +36,25 @@ std::size_t utf8_length(std::string_view text) {
     return length;
 }
 
+namespace {
+/// Control characters of the character of `length` bytes at the start of `text`: C0, DEL, and C1,
+/// which are U+0080 to U+009F or C2 80 to C2 9F.
+bool is_control(std::string_view text, std::size_t length) {
+    const auto first = static_cast<unsigned char>(text.front());
+    if (length == 1) return first < 0x20 || first == 0x7F;
+    return length == 2 && first == 0xC2 && static_cast<unsigned char>(text[1]) < 0xA0;
+}
+}  // namespace
+
+bool has_control_characters(std::string_view text) {
+    while (!text.empty()) {
+        const std::size_t length = utf8_length(text);
+        if (length == 0 || is_control(text, length)) return true;
+        text.remove_prefix(length);
+    }
+    return false;
+}
+
 std::string quoted(std::string_view text, std::size_t limit) {
     std::string out = "'";
     std::size_t shown = 0;
@@ -46,15 +65,13 @@ std::string quoted(std::string_view text, std::size_t limit) {
         }
         const std::size_t length = utf8_length(text);
         const auto first = static_cast<unsigned char>(text.front());
-        // U+0080 to U+009F are control characters too: C2 80 to C2 9F.
-        const bool c1 = length == 2 && first == 0xC2 && static_cast<unsigned char>(text[1]) < 0xA0;
         if (first == '\n')
             out += "\\n";
         else if (first == '\t')
             out += "\\t";
-        else if (length == 0 || first < 0x20 || first == 0x7F)
+        else if (length == 0 || (length == 1 && is_control(text, 1)))
             out += fmt::format("\\x{:02x}", first);
-        else if (c1)
+        else if (is_control(text, length))
             out += fmt::format("\\u{:04x}", static_cast<unsigned char>(text[1]));
         else
             out += text.substr(0, length);

@@ -9,4 +9,7 @@ namespace membudget {
 /// (ill-formed, overlong, a surrogate, beyond U+10FFFF, cut off).
 [[nodiscard]] std::size_t utf8_length(std::string_view text);
 
+/// True when the UTF-8 `text` holds a character that steers a terminal instead of showing.
+[[nodiscard]] bool has_control_characters(std::string_view text);
+
 }  // namespace membudget

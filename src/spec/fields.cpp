@@ -1,0 +1,198 @@
+#include "spec/fields.hpp"
+
+/// Every key of a spec but those of `model` and `terms`.
+
+namespace membudget {
+
+namespace {
+
+constexpr Field<PrecisionSpec> kPrecisionFields[] = {
+    field::name<&PrecisionSpec::scheme>("name", "precision scheme that the other keys change"),
+    field::name<&PrecisionSpec::parameters>("parameters", "dtype in which the model holds weights"),
+    field::name<&PrecisionSpec::gradients>("gradients", "dtype of accumulated gradients"),
+    field::name<&PrecisionSpec::master_weights>(
+        "master_weights", "dtype of the copy that the optimizer updates, or 'none'"),
+    field::name<&PrecisionSpec::compute>("compute", "dtype of matrix multiplications"),
+};
+
+/// What a state slot may say about itself.
+struct StateFields {
+    std::optional<NamedAt> dtype;
+};
+constexpr Field<StateFields> kStateFields[] = {
+    field::name<&StateFields::dtype>("dtype", "dtype of the slot"),
+};
+
+void read_states(const Cursor& at, OptimizerSpec& into) {
+    if (!at.tree.is(KeyTree::Kind::object)) return at.wrong("an object of state slots");
+    for_each_member(at, [&into](const Cursor& child, std::string_view slot) {
+        StateFields state;
+        if (child.tree.is(KeyTree::Kind::string))
+            state.dtype = read_name(child);
+        else
+            read_object(child, table(kStateFields), state, "a dtype or an object with one");
+        if (state.dtype) into.states.emplace_back(slot, *std::move(state.dtype));
+    });
+}
+
+void state_keys(std::string_view pointer, std::vector<SpecKey>& out) {
+    append_keys(pointer_child(pointer, "SLOT"), table(kStateFields), out);
+}
+
+void read_options(const Cursor& at, OptimizerSpec& into) {
+    if (!at.tree.is(KeyTree::Kind::object)) return at.wrong("an object of integers");
+    for_each_member(at, [&into](const Cursor& child, std::string_view option) {
+        if (const auto value = exact_integer(child.tree))
+            into.options.emplace_back(option, KeyTree(*value));
+        else
+            child.wrong("an integer");
+    });
+}
+
+constexpr Field<OptimizerSpec> kOptimizerFields[] = {
+    field::name<&OptimizerSpec::row>("name", "optimizer"),
+    field::name<&OptimizerSpec::implementation>("implementation",
+                                                "how a step is run: for-loop, foreach, fused"),
+    {"states", "object", "state slots whose dtype differs from the optimizer's own", read_states,
+     state_keys},
+    {"options", "object of integers", "options of the optimizer, such as its rank", read_options},
+    field::flag<&OptimizerSpec::clip>("clip", "the norm of the gradients is clipped"),
+    field::flag<&OptimizerSpec::in_backward>(
+        "in_backward", "each gradient is applied and freed as backward makes it"),
+    field::name<&OptimizerSpec::ema>("ema", "dtype of a moving average of the weights, or 'none'"),
+};
+
+constexpr Field<CheckpointingSpec> kCheckpointingFields[] = {
+    field::name<&CheckpointingSpec::mode>("mode", "none or full"),
+    field::count<&CheckpointingSpec::every>("every", "checkpoint every n-th block"),
+    field::count<&CheckpointingSpec::first>("first", "checkpoint only the first n blocks"),
+    field::flag<&CheckpointingSpec::reentrant>("reentrant", "the framework's reentrant variant"),
+    field::flag<&CheckpointingSpec::offload>("offload", "checkpointed inputs move to the host"),
+};
+
+constexpr Field<LoraSpec> kLoraFields[] = {
+    field::path<&LoraSpec::adapter_config>("adapter_config", "an adapter_config.json"),
+    field::count<&LoraSpec::rank>("rank", "rank of the adapters"),
+    field::count<&LoraSpec::alpha>("alpha", "scale of the adapters"),
+    field::real<&LoraSpec::dropout, 0, 1>("dropout", "number from 0 to 1",
+                                          "dropout before the adapters"),
+    field::names_or_name<&LoraSpec::target_modules>(
+        "target_modules", "modules that get adapters, or 'all-linear'"),
+    field::names<&LoraSpec::modules_to_save>("modules_to_save", "modules that are trained whole"),
+    field::flag<&LoraSpec::dora>("dora", "magnitudes are trained beside directions (DoRA)"),
+    field::flag<&LoraSpec::rslora>("rslora", "rank-stabilised scale"),
+    field::name<&LoraSpec::bias>("bias", "biases that are trained: none, all, lora_only"),
+    field::name<&LoraSpec::dtype>("dtype", "dtype of the adapters"),
+};
+
+void read_kernels(const Cursor& at, TrainingSpec& into) {
+    field::name_by_key<&KernelsSpec::choices>("", "").read(at, into.kernels);
+}
+
+constexpr Field<TrainingSpec> kTrainingFields[] = {
+    field::name<&TrainingSpec::framework>("framework", "preset of defaults"),
+    field::name_or_object<&TrainingSpec::precision, &PrecisionSpec::scheme, kPrecisionFields>(
+        "precision", "precision scheme"),
+    field::name_or_object<&TrainingSpec::optimizer, &OptimizerSpec::row, kOptimizerFields>(
+        "optimizer", "optimizer"),
+    field::count<&TrainingSpec::micro_batch_size>(
+        "micro_batch_size", "sequences or images of one forward pass on one rank"),
+    field::count<&TrainingSpec::gradient_accumulation_steps>(
+        "gradient_accumulation_steps", "forward and backward passes per optimizer step"),
+    field::count<&TrainingSpec::global_batch_size>(
+        "global_batch_size", "sequences or images per optimizer step, over all ranks"),
+    field::count<&TrainingSpec::sequence_length>("sequence_length", "tokens per sequence"),
+    field::count<&TrainingSpec::target_length>("target_length",
+                                               "tokens per target of an encoder-decoder"),
+    field::count_or_zero<&TrainingSpec::images>("images", "images per sequence"),
+    field::flag<&TrainingSpec::padding_mask>("padding_mask", "batches hold padding"),
+    field::flag<&TrainingSpec::keep_logits>("keep_logits",
+                                            "the model's outputs stay alive during backward"),
+    field::name<&TrainingSpec::step>("step", "which step is estimated: steady or first"),
+    field::name<&TrainingSpec::zero_grad>("zero_grad",
+                                          "how gradients are cleared: set_to_none or zero"),
+    field::name_or_object<&TrainingSpec::activation_checkpointing, &CheckpointingSpec::mode,
+                          kCheckpointingFields>("activation_checkpointing",
+                                                "which activations are recomputed"),
+    field::name<&TrainingSpec::attention>("attention", "attention kernel"),
+    field::name<&TrainingSpec::loss>("loss", "loss kernel"),
+    {"kernels", "object of names", "kernel by op", read_kernels},
+    field::real<&TrainingSpec::dropout, 0, 1>("dropout", "number from 0 to 1",
+                                              "replaces the model's own probabilities"),
+    field::object<&TrainingSpec::lora, kLoraFields>("lora", "low-rank adapters"),
+    field::names<&TrainingSpec::freeze>("freeze", "patterns of parameters that are not trained"),
+    field::name<&TrainingSpec::quantization>("quantization", "storage of frozen weights"),
+    field::name_by_key<&TrainingSpec::offload>("offload", "where a term lives: 'host'"),
+    field::real<&TrainingSpec::moe_imbalance, 1, 1'000'000>(
+        "moe_imbalance", "number from 1", "tokens of the busiest expert over their mean"),
+};
+
+constexpr Field<ParallelismSpec> kDataFields[] = {
+    field::count<&ParallelismSpec::replicate>("replicate", "copies of the model"),
+    field::count<&ParallelismSpec::shard>("shard", "ranks over which a copy is sharded"),
+};
+
+void read_data(const Cursor& at, ParallelismSpec& into) {
+    if (at.tree.is(KeyTree::Kind::object))
+        read_object(at, table(kDataFields), into);
+    else
+        into.data = read_integer(at, 1, kLargestSize);
+}
+
+constexpr Field<ParallelismSpec> kParallelismFields[] = {
+    {"data", "positive integer or object", "data-parallel ranks", read_data,
+     detail::keys_below<kDataFields>},
+    field::name<&ParallelismSpec::sharding>("sharding", "what data-parallel ranks divide"),
+    field::count<&ParallelismSpec::tensor>("tensor", "tensor-parallel degree"),
+    field::flag<&ParallelismSpec::sequence_parallel>(
+        "sequence_parallel", "tensor-parallel ranks divide the sequence between matrix products"),
+    field::count<&ParallelismSpec::pipeline>("pipeline", "pipeline stages"),
+    field::name<&ParallelismSpec::schedule>("schedule", "pipeline schedule"),
+    field::count<&ParallelismSpec::context>("context", "context-parallel degree"),
+    field::count<&ParallelismSpec::expert>("expert", "expert-parallel degree"),
+};
+
+constexpr Field<DeviceSpec> kDeviceFields[] = {
+    field::name<&DeviceSpec::name>("name", "device"),
+    field::size<&DeviceSpec::memory>("memory", "its memory"),
+    field::size<&DeviceSpec::reserve>("reserve", "bytes of it that the job must leave free"),
+};
+
+void read_scenarios(const Cursor& at, Spec& into) {
+    if (!at.tree.is(KeyTree::Kind::object)) return at.wrong("an object of merge patches");
+    for_each_member(at, [&into](const Cursor& child, std::string_view key) {
+        const KeyTree name(key);
+        if (!read_text_value({name, child.pointer, child.errors}, "a scenario's name")) return;
+        if (!child.tree.is(KeyTree::Kind::object))
+            return child.wrong("a merge patch, which is an object");
+        if (const KeyTree* inner = child.tree.find("scenarios"))
+            child.child("scenarios", *inner).wrong("a scenario without scenarios of its own");
+        into.scenarios.push_back({std::string(key), read_tree(child)});
+    });
+}
+
+/// The version decides whether anything else is read at all, so it was checked before.
+void read_version(const Cursor& at, Spec&) {
+    if (!exact_integer(at.tree)) at.wrong("the integer 1, the version of the format");
+}
+
+constexpr Field<Spec> kSpecFields[] = {
+    {"membudget", "the integer 1", "version of the format", read_version},
+    field::text<&Spec::name>("name", "title of the report"),
+    {"model", "object", "what is trained: one of config, name, family, parameters", read_model,
+     model_keys},
+    field::object<&Spec::training, kTrainingFields>("training", "how it is trained"),
+    field::object<&Spec::parallelism, kParallelismFields>("parallelism", "over how many ranks"),
+    {"terms", "object", "bytes that are stated instead of derived, by path", read_terms, term_keys},
+    field::name_or_object<&Spec::device, &DeviceSpec::name, kDeviceFields>(
+        "device", "what one rank runs on"),
+    field::tree_by_key<&Spec::allocator>("allocator", "the caching allocator"),
+    {"scenarios", "object of merge patches", "named changes of this spec (RFC 7396)",
+     read_scenarios},
+};
+
+}  // namespace
+
+FieldTable<Spec> spec_fields() { return kSpecFields; }
+
+}  // namespace membudget
