@@ -12,10 +12,13 @@
 /// Rules of what each op saves and what its backward allocates cite `derivatives.yaml` and
 /// `aten/` of PyTorch 2.13.
 
+#include <array>
 #include <cstdint>
+#include <initializer_list>
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "membudget/quantity.hpp"
@@ -25,11 +28,15 @@ namespace membudget {
 
 /// Index of a ledger term in a `TermTable`.
 using TermId = std::uint16_t;
+/// The term of what the allocator adds to requests: row 0 of every table.
+inline constexpr TermId kRounding = 0;
 
 /// The ledger terms of one step, by path ("activations/attention"). Interning the same path twice
 /// gives the same id; ids count up from 0.
+/// The first row is always `allocator/rounding`.
 class TermTable {
 public:
+    TermTable() { intern("allocator/rounding"); }
     TermId intern(std::string_view path);
     [[nodiscard]] const std::string& path(TermId id) const { return rows_[id].path; }
     /// Id of the path's first component ("activations") among first components.
@@ -48,6 +55,9 @@ private:
     std::vector<Row> rows_;
     std::vector<std::string> groups_;
 };
+
+/// `Label::op` of an event that no op of a block causes.
+inline constexpr std::uint16_t kNoOp = 0xFFFF;
 
 /// What an event is about, for `where` and `explain`: an op of a block, and the tensor's role.
 struct Label {
@@ -100,6 +110,8 @@ private:
 struct TapeTerms {
     TermId backward = 0;   ///< gradients of activations and other transients of backward
     TermId gradients = 0;  ///< gradients of parameters
+    TermId collected = 0;  ///< gradients that wait to be reduced to shards
+    TermId update = 0;     ///< scratch of an optimizer that runs inside backward
 };
 
 /// A parameter as a tape sees it.
@@ -115,6 +127,10 @@ struct Leaf {
     bool pending = false;
     /// More of it is still to come from a block that runs later in backward (tied parameter).
     bool shared_later = false;
+    /// The gradient stays only until `release_collected` (it is reduced to shards then).
+    bool collect = false;
+    /// The optimizer consumes each gradient as it appears, with this much scratch; negative: no.
+    std::int64_t consume_scratch = -1;
 };
 
 /// One op's share in backward; see `Tape::NodeBuilder`.
@@ -124,6 +140,7 @@ struct BackwardStep {
         drop,        ///< free transient `index`
         grad,        ///< allocate the gradient of edge `index`
         pass,        ///< hand the gradient of the output on to edge `index`
+        pass_view,   ///< the same as a view, which forbids later accumulation in place
         temp_grad,   ///< transient `index` is the gradient of edge `edge`
         drop_output, ///< the gradient of the output is no longer needed
     };
@@ -175,8 +192,11 @@ public:
     /// A new tensor outside autograd.
     Ref fresh(std::int64_t numel, const Dtype& type, const char* what);
     /// A view or reshape that copies nothing.
-    Ref view(Ref x);
-    /// A view of part of `x` (slice, chunk): its gradient is a fresh zero-filled tensor of x's size.
+    /// `gradient` tells whether the gradient can be viewed back or has to be copied first (the
+    /// gradient of a transposed tensor is not contiguous).
+    enum class ViewGradient { view, copy };
+    Ref view(Ref x, ViewGradient gradient = ViewGradient::view);
+    /// A view of part of `x` (slice, select): its gradient is a fresh zero-filled tensor of x's size.
     Ref slice(Ref x, std::int64_t numel);
     /// All chunks of `x` along one dimension as views; in backward they are concatenated once.
     std::vector<Ref> chunk(Ref x, std::span<const std::int64_t> numels);
@@ -187,7 +207,6 @@ public:
     /// `x.expand(...).reshape(...)`: `repeat_kv`; a copy `numel` large, summed back in backward.
     Ref repeat(Ref x, std::int64_t numel);
     Ref add(Ref a, Ref b);
-    /// `a += b`: no new tensor.
     Ref add_scalar(Ref x);
     Ref mul_scalar(Ref x);
     Ref neg(Ref x);
@@ -231,16 +250,35 @@ public:
     // --- the end of forward, and backward ---------------------------------------------------------
     /// Autocast exits: its cache of cast weights goes.
     void clear_autocast_cache();
-    /// Runs backward from `output`, whose gradient is adopted (`numel` of its type) unless it is a
-    /// loss, whose gradient is one number. Frees saved tensors as nodes finish.
-    void backward(const Ref& output);
+    /// Books a tensor under another term and role than its op did, from its allocation on.
+    void rename(const Ref& tensor, TermId term, const char* what);
+    /// Another reference that keeps nothing alive, to name the tensor later (`seed`, `gradient_of`).
+    [[nodiscard]] Ref alias(const Ref& tensor);
+    [[nodiscard]] TermId term_of(const Ref& tensor) const;
+    /// How many saved tensors of this tape refer to the tensor's storage.
+    [[nodiscard]] std::int32_t saved_count(const Ref& tensor) const;
+    /// How many tensors were saved by ops up to now.
+    [[nodiscard]] std::size_t saves() const { return saved_.size(); }
+    /// A gradient that crosses a boundary between blocks.
     struct BoundaryGradient {
         bool exists = false;
+        bool view = false;        ///< held as a view: not accumulated in place
         std::int64_t bytes = 0;
-        std::int64_t rounding = 0;
     };
+    /// The output's gradient, as the block that ran before in backward left it; before `backward`.
+    void seed(const Ref& output, BoundaryGradient gradient);
+    /// The gradient of the loss, the last node's output: one number, allocated here.
+    void seed_loss();
+    /// A gradient that other blocks left for a borrowed input; new ones are added to it.
+    void seed_input(const Ref& input, BoundaryGradient gradient);
+    /// Runs all nodes, the latest first. Frees saved tensors as nodes finish.
+    void backward();
     /// The gradient that backward left for an adopted or borrowed input; it lives on.
-    [[nodiscard]] BoundaryGradient gradient_of(std::size_t input) const;
+    [[nodiscard]] BoundaryGradient gradient_of(const Ref& input) const;
+    /// Ends this tape's ownership of that gradient.
+    void hand_over_gradient(const Ref& input);
+    /// Collected gradients have been reduced: they go.
+    void release_collected();
 
 private:
     friend class Ref;
@@ -269,6 +307,11 @@ private:
         std::int16_t slot = 0;
         std::int64_t bytes = 0;    ///< of the gradient
     };
+    /// A gradient that waits: in a node's input buffer, an accumulation node, or at the boundary.
+    struct Gradient {
+        std::int32_t storage = -1;
+        bool view = false;
+    };
     struct Node {
         std::uint16_t op = 0;
         const char* what = "";
@@ -281,12 +324,12 @@ private:
         Leaf leaf;
         std::int32_t tensor = -1;
         std::int32_t uses = 0;      ///< edges that point to it and have not delivered yet
-        std::int32_t gradient = -1; ///< storage that waits in its accumulation node
+        Gradient gradient;
         std::int32_t cached_cast = -1;  ///< tensor in autocast's cache
     };
     struct InputRow {
         std::int32_t tensor = -1;
-        std::int32_t gradient = -1;
+        Gradient gradient;
     };
 
     std::int32_t new_storage(std::int64_t bytes, TermId term, const char* what);
@@ -302,9 +345,12 @@ private:
     }
     Ref autocast_input(Ref x);
     void run_node(const Node& node);
-    void deliver(const Edge& edge, std::int32_t storage);
+    void release_saved(const Node& node);
+    void deliver(const Edge& edge, Gradient gradient);
     void accumulate_leaf(LeafRow& leaf);
-    std::int32_t accumulate(std::int32_t held, std::int32_t incoming);
+    void rename_storage(std::int32_t storage, TermId term, const char* what);
+    [[nodiscard]] Gradient accumulate(Gradient held, Gradient incoming, TermId term);
+    [[nodiscard]] TermId gradient_term(const Edge& edge) const;
 
     TapeTerms terms_;
     Backend backend_;
@@ -319,18 +365,19 @@ private:
     std::vector<Edge> edges_;
     std::vector<std::int32_t> saved_;
     std::vector<BackwardStep> steps_;
-    std::vector<std::int32_t> slots_;     ///< gradient waiting for each output of each node
+    std::vector<Gradient> slots_;         ///< gradient waiting for each output of each node
     std::vector<LeafRow> leaves_;
     std::vector<InputRow> inputs_;
-    std::vector<std::int32_t> cast_cache_;
     std::vector<std::int32_t> temps_;     ///< scratch of run_node
+    std::vector<std::pair<std::int32_t, Gradient>> delivered_;  ///< scratch of run_node
 };
 
 /// Builds one autograd node: edges to its inputs, saved tensors, and the steps of its backward.
 /// Nothing is recorded when no input needs a gradient.
 class Tape::NodeBuilder {
 public:
-    NodeBuilder(Tape& tape, const char* what, std::span<const Ref* const> inputs);
+    NodeBuilder(Tape& tape, const char* what, std::initializer_list<const Ref*> inputs);
+    NodeBuilder(Tape& tape, const char* what, std::span<const Ref> inputs);
     /// False when autograd records nothing here.
     [[nodiscard]] bool active() const { return active_; }
     [[nodiscard]] bool needs(std::size_t input) const;
@@ -340,6 +387,7 @@ public:
     void drop(std::int16_t temp);
     void grad(std::size_t input, const char* what = "grad input");
     void pass(std::size_t input);
+    void pass_view(std::size_t input);
     void temp_grad(std::int16_t temp, std::size_t input);
     void drop_output();
     /// Makes `output` (or several, for chunk) the node's output.
@@ -347,11 +395,12 @@ public:
     void finish(std::span<Ref> outputs);
 
 private:
+    void connect(std::size_t count, const Ref* const* inputs);
     void add_step(BackwardStep step);
     Tape& tape_;
     bool active_ = false;
     Node node_;
-    std::vector<std::int32_t> edge_of_;  ///< input -> index of its edge, or -1
+    std::array<std::int16_t, 8> edge_of_{};  ///< input -> index of its edge, or -1
     std::int16_t temps_ = 0;
 };
 

@@ -141,6 +141,9 @@ struct Kernel {
     std::string_view doc;
     void (*run)(KernelCall& call) = nullptr;
     std::string_view source;
+    /// What the framework computes as soon as the op's first input exists, before the others do
+    /// (`act(gate(x)) * up(x)`); its result is `KernelCall::early`. Null: nothing.
+    Ref (*first)(KernelCall& call) = nullptr;
 };
 [[nodiscard]] std::span<const Kernel> kernels();
 /// The kernel `name` of `op`, or null.
@@ -148,41 +151,46 @@ struct Kernel {
 /// Names of the kernels of `op`, the default first.
 [[nodiscard]] std::vector<std::string_view> kernel_names(OpKind op);
 
-/// One op being run: what a kernel may see and do.
+/// One op being run: what a kernel may see and do. The inputs' names live until the op has run, as
+/// the arguments of a Python call do.
 class KernelCall {
 public:
     KernelCall(Tape& on, const Op& what, const Block& in, const Extents& shape,
-               std::vector<Ref>& tensors, std::span<const std::uint8_t> dies,
-               std::span<const std::size_t> leaves)
-        : tape(on), op(what), block(in), extents(shape), tensors_(tensors), dies_(dies),
-          leaves_(leaves) {}
+               std::vector<Ref>& tensors, std::span<const std::size_t> leaves,
+               std::vector<Ref>& held)
+        : tape(on), op(what), block(in), extents(shape), tensors_(tensors), leaves_(leaves),
+          held_(held) {}
 
     Tape& tape;
     const Op& op;
     const Block& block;
     const Extents& extents;
+    Ref early;                ///< what `Kernel::first` returned
+    double dropout = -1;      ///< overrides the op's probability when not negative
+    const Dtype* activations = nullptr;  ///< type of the residual stream, for masks and rotary tables
+    [[nodiscard]] const Dtype& activation_dtype() const { return *activations; }
     [[nodiscard]] const OpAttributes& attributes() const { return op.attributes; }
 
     [[nodiscard]] std::size_t inputs() const { return op.inputs.size(); }
-    /// Input `i`; moved out of its name when this op is what rebinds or last reads it, so that it
-    /// dies inside the kernel, as in the framework.
-    Ref take(std::size_t i);
-    /// Input `i`, the name keeps it until the op has run.
-    [[nodiscard]] Ref peek(std::size_t i) const;
-    void give(std::size_t output, Ref value);
+    [[nodiscard]] Ref in(std::size_t input) const;
+    void out(std::size_t output, Ref value);
+    /// Keeps a tensor until the block's forward returns (a value that the caller binds to `_`).
+    void hold(Ref value) { held_.push_back(std::move(value)); }
     [[nodiscard]] Ref parameter(std::size_t i);
     [[nodiscard]] std::size_t parameters() const { return op.parameters.size(); }
+    [[nodiscard]] const Parameter& shape_of_parameter(std::size_t i) const;
     [[nodiscard]] const Tensor& input_tensor(std::size_t i) const;
     [[nodiscard]] const Tensor& output_tensor(std::size_t i) const;
-    /// Rows and elements of an output, from the extents.
-    [[nodiscard]] std::int64_t output_rows(std::size_t i) const;
-    [[nodiscard]] std::int64_t output_numel(std::size_t i) const;
-    [[nodiscard]] std::int64_t input_rows(std::size_t i) const;
+    /// Rows of a tensor, and rows x width, from the extents.
+    [[nodiscard]] std::int64_t rows(const Tensor& tensor) const { return extents.rows(tensor.rows); }
+    [[nodiscard]] std::int64_t numel(const Tensor& tensor) const {
+        return detail::checked_mul(rows(tensor), tensor.width);
+    }
 
 private:
     std::vector<Ref>& tensors_;
-    std::span<const std::uint8_t> dies_;     ///< per input: this op ends its name
-    std::span<const std::size_t> leaves_;    ///< block parameter -> leaf of the tape
+    std::span<const std::size_t> leaves_;  ///< block parameter -> leaf of the tape
+    std::vector<Ref>& held_;
 };
 
 }  // namespace membudget

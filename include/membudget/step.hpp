@@ -62,6 +62,7 @@ struct StepNode {
     std::int64_t first_copy = 0;         ///< layer index of copy 0
     std::int64_t copy_step = 1;          ///< +1 forward, -1 backward, or the pattern's length
     const char* pass = "";               ///< "forward", "recompute", "backward", "step", ...
+    bool micro_batch = false;            ///< a copy is a whole micro-batch
 };
 
 /// How sure a term's number is.
@@ -110,7 +111,13 @@ using EventVisitor =
     std::function<void(const Event&, const StepNode& leaf, std::span<const std::int64_t> copies)>;
 void unroll(const StepNode& root, const EventVisitor& visit);
 
-/// The leaf that `where.leaf` names (leaves are counted depth first).
-[[nodiscard]] const StepNode* leaf_at(const StepNode& root, std::int32_t leaf);
+/// A `Where`, resolved: the leaf (null before the first event), the copy of the innermost repeat that
+/// is no micro-batch, and the micro-batch.
+struct Place {
+    const StepNode* leaf = nullptr;
+    std::int64_t copy = 0;
+    std::int64_t micro_batch = 0;
+};
+[[nodiscard]] Place locate(const StepNode& root, const Where& where);
 
 }  // namespace membudget

@@ -1,0 +1,414 @@
+// Ops of the tape: what each allocates, saves, and does in backward. Formulas of backward are those
+// of PyTorch 2.13 (tools/autograd/derivatives.yaml and torch/csrc/autograd/FunctionsManual.cpp).
+// Generated nodes compute the gradients of their inputs in alphabetical order of the argument names
+// (`mat2` before `self`, `other` before `self`), confirmed by recorded runs (tests/differential).
+// Broadcast gradients are reduced, and gradients of another type cast, once all are computed
+// [torch/csrc/autograd/engine.cpp validate_outputs].
+
+#include "membudget/autograd.hpp"
+
+namespace membudget {
+
+namespace {
+
+std::int64_t size_of(std::int64_t numel, const Dtype& type) {
+    return bytes_of(Elements(numel), type).count();
+}
+
+/// Result type of an elementwise op on two tensors [c10/core/ScalarType.h promoteTypes]: the wider
+/// floating type; bf16 with fp16 gives fp32.
+const Dtype& promote(const Dtype& a, const Dtype& b) {
+    if (&a == &b) return a;
+    if (a.bits == b.bits) return dtype::fp32;
+    return a.bits > b.bits ? a : b;
+}
+
+}  // namespace
+
+Ref Tape::fresh(std::int64_t numel, const Dtype& type, const char* what) {
+    return new_output(numel, type, what);
+}
+
+Ref Tape::view(Ref x, ViewGradient gradient) {
+    const TensorRow base = row(x);
+    retain(base.storage);
+    Ref out(this, new_tensor(base.storage, base.numel, *base.dtype));
+    NodeBuilder node(*this, "view", {&x});
+    if (gradient == ViewGradient::copy) {
+        node.grad(0, "contiguous grad");
+    } else {
+        node.pass_view(0);
+    }
+    node.finish(out);
+    return out;
+}
+
+Ref Tape::slice(Ref x, std::int64_t numel) {
+    const TensorRow base = row(x);
+    retain(base.storage);
+    Ref out(this, new_tensor(base.storage, numel, *base.dtype));
+    NodeBuilder node(*this, "slice", {&x});
+    node.grad(0, "zero-padded grad");
+    node.finish(out);
+    return out;
+}
+
+std::vector<Ref> Tape::chunk(Ref x, std::span<const std::int64_t> numels) {
+    std::vector<Ref> out;
+    const TensorRow base = row(x);
+    for (const std::int64_t numel : numels) {
+        retain(base.storage);
+        out.push_back(Ref(this, new_tensor(base.storage, numel, *base.dtype)));
+    }
+    NodeBuilder node(*this, "split", {&x});
+    node.grad(0, "concatenated grad");
+    node.finish(out);
+    return out;
+}
+
+Ref Tape::cast(Ref x, const Dtype& type) {
+    if (&x.dtype() == &type) return x;
+    Ref out = new_output(x.numel(), type, "cast");
+    NodeBuilder node(*this, "cast", {&x});
+    node.grad(0, "grad cast back");
+    node.finish(out);
+    return out;
+}
+
+Ref Tape::copy(Ref x) {
+    Ref out = new_output(x.numel(), x.dtype(), "contiguous copy");
+    NodeBuilder node(*this, "clone", {&x});
+    node.pass(0);
+    node.finish(out);
+    return out;
+}
+
+Ref Tape::repeat(Ref x, std::int64_t numel) {
+    Ref out = new_output(numel, x.dtype(), "repeated copy");
+    NodeBuilder node(*this, "repeat", {&x});
+    node.grad(0, "summed grad");
+    node.finish(out);
+    return out;
+}
+
+Ref Tape::add(Ref a, Ref b) {
+    const Dtype& type = promote(a.dtype(), b.dtype());
+    Ref out = new_output(std::max(a.numel(), b.numel()), type, "sum");
+    NodeBuilder node(*this, "add", {&a, &b});
+    const auto gradient = [&](std::size_t i, const Ref& x) {
+        if (x.numel() == out.numel() && &x.dtype() == &type)
+            node.pass(i);
+        else
+            node.grad(i, "reduced or cast grad");
+    };
+    gradient(0, a);
+    gradient(1, b);
+    node.finish(out);
+    return out;
+}
+
+Ref Tape::add_scalar(Ref x) {
+    Ref out = new_output(x.numel(), x.dtype(), "sum");
+    NodeBuilder node(*this, "add scalar", {&x});
+    node.pass(0);
+    node.finish(out);
+    return out;
+}
+
+Ref Tape::mul_scalar(Ref x) {
+    Ref out = new_output(x.numel(), x.dtype(), "product");
+    NodeBuilder node(*this, "mul scalar", {&x});
+    node.grad(0);
+    node.finish(out);
+    return out;
+}
+
+Ref Tape::neg(Ref x) {
+    Ref out = new_output(x.numel(), x.dtype(), "negative");
+    NodeBuilder node(*this, "neg", {&x});
+    node.grad(0);
+    node.finish(out);
+    return out;
+}
+
+Ref Tape::mul(Ref a, Ref b) {
+    const Dtype& type = promote(a.dtype(), b.dtype());
+    Ref out = new_output(std::max(a.numel(), b.numel()), type, "product");
+    NodeBuilder node(*this, "mul", {&a, &b});
+    if (node.needs(0)) node.save(b);
+    if (node.needs(1)) node.save(a);
+    // The products grad * other, b's first; one of another shape or type is a transient.
+    const std::array<const Ref*, 2> inputs{&a, &b};
+    std::array<std::int16_t, 2> temps{-1, -1};
+    for (const std::size_t i : {std::size_t{1}, std::size_t{0}}) {
+        if (!node.needs(i)) continue;
+        const Ref& x = *inputs[i];
+        if (x.numel() == out.numel() && &x.dtype() == &type)
+            node.grad(i);
+        else
+            temps[i] = node.temp(size_of(out.numel(), type), "grad product");
+    }
+    for (const std::size_t i : {std::size_t{0}, std::size_t{1}}) {
+        if (temps[i] < 0) continue;
+        node.grad(i, "reduced or cast grad");
+        node.drop(temps[i]);
+    }
+    node.finish(out);
+    return out;
+}
+
+Ref Tape::square(Ref x) {
+    Ref out = new_output(x.numel(), x.dtype(), "square");
+    NodeBuilder node(*this, "pow", {&x});
+    node.save(x);
+    const std::int64_t bytes = size_of(x.numel(), x.dtype());
+    const std::int16_t power = node.temp(bytes, "power of input");
+    const std::int16_t scaled = node.temp(bytes, "scaled power");
+    node.grad(0);
+    node.drop(scaled);
+    node.drop(power);
+    node.finish(out);
+    return out;
+}
+
+Ref Tape::mean(Ref x, std::int64_t rows) {
+    Ref out = new_output(rows, x.dtype(), "mean");
+    NodeBuilder node(*this, "mean", {&x});
+    node.grad(0);
+    node.finish(out);
+    return out;
+}
+
+Ref Tape::rsqrt(Ref x) {
+    Ref out = new_output(x.numel(), x.dtype(), "rsqrt");
+    NodeBuilder node(*this, "rsqrt", {&x});
+    node.save(out);
+    const std::int64_t bytes = size_of(x.numel(), x.dtype());
+    const std::int16_t cube = node.temp(bytes, "cube of result");
+    const std::int16_t scaled = node.temp(bytes, "scaled cube");
+    node.grad(0);
+    node.drop(scaled);
+    node.drop(cube);
+    node.finish(out);
+    return out;
+}
+
+Ref Tape::cat(std::span<Ref> parts) {
+    std::int64_t numel = 0;
+    for (const Ref& part : parts) numel += part.numel();
+    Ref out = new_output(numel, parts.front().dtype(), "concatenation");
+    NodeBuilder node(*this, "cat", std::span<const Ref>(parts));
+    for (std::size_t i = 0; i < parts.size(); ++i) node.pass_view(i);
+    node.finish(out);
+    return out;
+}
+
+Ref Tape::unary_saving_input(Ref x, const char* what) {
+    Ref out = new_output(x.numel(), x.dtype(), what);
+    NodeBuilder node(*this, what, {&x});
+    node.save(x);
+    node.grad(0);
+    node.finish(out);
+    return out;
+}
+
+Ref Tape::unary_saving_output(Ref x, const char* what) {
+    Ref out = new_output(x.numel(), x.dtype(), what);
+    NodeBuilder node(*this, what, {&x});
+    node.save(out);
+    node.grad(0);
+    node.finish(out);
+    return out;
+}
+
+Ref Tape::softmax(Ref x, const Dtype& type) {
+    x = cast(std::move(x), type);
+    Ref out = new_output(x.numel(), type, "softmax");
+    NodeBuilder node(*this, "softmax", {&x});
+    node.save(out);
+    node.grad(0);
+    node.finish(out);
+    return out;
+}
+
+Ref Tape::dropout(Ref x, double probability) {
+    if (probability <= 0.0) return x;
+    const std::int64_t numel = x.numel();
+    if (backend_ == Backend::cuda) {
+        // One kernel, a byte per element for the mask
+        // [aten/src/ATen/native/Dropout.cpp is_fused_kernel_acceptable].
+        Ref out = new_output(numel, x.dtype(), "dropout");
+        Ref mask = new_output(numel, dtype::boolean, "dropout mask");
+        NodeBuilder node(*this, "dropout", {&x});
+        node.save(mask);
+        node.grad(0);
+        node.finish(out);
+        return out;
+    }
+    // A scaled mask in the type of the input, then a product [Dropout.cpp _dropout_impl].
+    Ref mask = new_output(numel, x.dtype(), "dropout mask");
+    return mul(std::move(x), std::move(mask));
+}
+
+Ref Tape::autocast_input(Ref x) {
+    if (autocast_ == nullptr || &x.dtype() == autocast_) return x;
+    const TensorRow& tensor = row(x);
+    // Cached while autocast is on: leaves that need gradients
+    // [aten/src/ATen/autocast_mode.cpp cached_cast]. Recorded once, however often it is used.
+    const bool cacheable = tensor.leaf >= 0 && tensor.requires_grad && &x.dtype() == &dtype::fp32;
+    if (!cacheable) return cast(std::move(x), *autocast_);
+    const auto leaf = static_cast<std::size_t>(tensor.leaf);
+    if (leaves_[leaf].cached_cast < 0) {
+        const Ref copied = cast(std::move(x), *autocast_);
+        retain(row(copied).storage);
+        leaves_[leaf].cached_cast = copied.tensor_;
+    }
+    const std::int32_t cached = leaves_[leaf].cached_cast;
+    retain(tensors_[static_cast<std::size_t>(cached)].storage);
+    return Ref(this, cached);
+}
+
+Ref Tape::linear(Ref x, Ref weight, Ref bias, std::int64_t rows, std::int64_t in,
+                 std::int64_t out_features) {
+    MEMBUDGET_ENSURE(x.numel() == rows * in, "linear: rows x in");
+    if (bias) bias = autocast_input(std::move(bias));
+    weight = autocast_input(std::move(weight));
+    x = autocast_input(std::move(x));
+    Ref out = new_output(rows * out_features, x.dtype(), "output");
+    NodeBuilder node(*this, "linear", bias ? std::initializer_list<const Ref*>{&x, &weight, &bias}
+                                           : std::initializer_list<const Ref*>{&x, &weight});
+    if (node.needs(1)) node.save(x);
+    if (node.needs(0)) node.save(weight);
+    if (bias) {  // addmm: mat1, mat2, self
+        node.grad(0);
+        node.grad(1, "grad weight");
+        node.grad(2, "grad bias");
+    } else {  // mm: mat2, self
+        node.grad(1, "grad weight");
+        node.grad(0);
+    }
+    node.finish(out);
+    // The matrix product works on a flattened view; so the gradient comes back as a view.
+    return x.requires_grad() || weight.requires_grad() ? view(std::move(out)) : out;
+}
+
+Ref Tape::matmul(Ref a, Ref b, std::int64_t numel) {
+    b = autocast_input(std::move(b));
+    a = autocast_input(std::move(a));
+    Ref out = new_output(numel, a.dtype(), "output");
+    NodeBuilder node(*this, "matmul", {&a, &b});
+    if (node.needs(0)) node.save(b);
+    if (node.needs(1)) node.save(a);
+    node.grad(1);
+    node.grad(0);
+    node.finish(out);
+    return out;
+}
+
+Ref Tape::layer_norm(Ref x, Ref weight, Ref bias, std::int64_t rows) {
+    Ref out = new_output(x.numel(), x.dtype(), "output");
+    // Statistics: fp32 on CUDA, the input's type on the CPU
+    // [aten/src/ATen/native/cuda/layer_norm_kernel.cu, cpu: layer_norm.cpp].
+    const Dtype& statistics = backend_ == Backend::cuda ? dtype::fp32 : x.dtype();
+    Ref mean = new_output(rows, statistics, "mean");
+    Ref rstd = new_output(rows, statistics, "reciprocal deviation");
+    std::array<const Ref*, 3> inputs{&x, &weight, &bias};
+    NodeBuilder node = !weight ? NodeBuilder(*this, "layer_norm", {&x})
+                       : !bias ? NodeBuilder(*this, "layer_norm", {&x, &weight})
+                               : NodeBuilder(*this, "layer_norm", {inputs[0], inputs[1], inputs[2]});
+    node.save(x);
+    node.save(weight);
+    node.save(mean);
+    node.save(rstd);
+    node.grad(0);
+    node.grad(1, "grad weight");
+    node.grad(2, "grad bias");
+    node.finish(out);
+    return out;
+}
+
+Ref Tape::fused_rms_norm(Ref x, Ref weight, std::int64_t rows) {
+    Ref out = new_output(x.numel(), x.dtype(), "output");
+    Ref rstd = new_output(rows, dtype::fp32, "reciprocal root mean square");
+    NodeBuilder node = weight ? NodeBuilder(*this, "rms_norm", {&x, &weight})
+                              : NodeBuilder(*this, "rms_norm", {&x});
+    node.save(x);
+    node.save(weight);
+    node.save(rstd);
+    node.grad(0);
+    node.grad(1, "grad weight");
+    node.finish(out);
+    return out;
+}
+
+Ref Tape::embedding(Ref ids, Ref weight, std::int64_t numel) {
+    Ref out = new_output(numel, weight.dtype(), "output");
+    NodeBuilder node(*this, "embedding", {&weight});
+    node.save(ids);
+    node.grad(0, "grad weight");
+    node.finish(out);
+    return out;
+}
+
+Ref Tape::fused_attention(Ref q, Ref k, Ref v, Ref mask, std::int64_t out_numel,
+                          const FusedAttention& how) {
+    v = autocast_input(std::move(v));
+    k = autocast_input(std::move(k));
+    q = autocast_input(std::move(q));
+    Ref out = new_output(out_numel, q.dtype(), "attention output");
+    Ref lse = new_output(how.lse_numel, dtype::fp32, "log-sum-exp");
+    Ref rng = how.rng_bytes > 0 ? new_output(how.rng_bytes, dtype::uint8, "random state") : Ref();
+    NodeBuilder node(*this, "attention", {&q, &k, &v});
+    node.save(q);
+    node.save(k);
+    node.save(v);
+    node.save(out);
+    node.save(lse);
+    node.save(rng);
+    node.save(mask);
+    const std::int16_t workspace =
+        how.backward_workspace > 0 ? node.temp(how.backward_workspace, "backward workspace")
+                                   : std::int16_t{-1};
+    node.grad(0);
+    if (how.expanded_kv_numel > 0) {
+        const std::int64_t bytes = size_of(how.expanded_kv_numel, k.dtype());
+        const std::int16_t dk = node.temp(bytes, "grad key per query head");
+        const std::int16_t dv = node.temp(bytes, "grad value per query head");
+        node.grad(1);
+        node.grad(2);
+        node.drop(dv);
+        node.drop(dk);
+    } else {
+        node.grad(1);
+        node.grad(2);
+    }
+    if (workspace >= 0) node.drop(workspace);
+    node.finish(out);
+    return out;
+}
+
+Ref Tape::cross_entropy(Ref logits, Ref labels, std::int64_t rows, std::int64_t classes) {
+    MEMBUDGET_ENSURE(logits.numel() == rows * classes, "cross_entropy: rows x classes");
+    // Under autocast cross-entropy runs in fp32 [autocast_mode.h AT_FORALL_FP32].
+    if (autocast_ != nullptr) logits = cast(std::move(logits), dtype::fp32);
+    const Dtype& type = logits.dtype();
+    Ref log_probabilities = new_output(rows * classes, type, "log-softmax");
+    {
+        NodeBuilder node(*this, "log_softmax", {&logits});
+        node.save(log_probabilities);
+        node.grad(0, "grad logits");
+        node.finish(log_probabilities);
+    }
+    logits.reset();
+    Ref loss = new_output(1, type, "loss");
+    Ref weight = new_output(1, type, "total weight");
+    NodeBuilder node(*this, "nll_loss", {&log_probabilities});
+    node.save(log_probabilities);
+    node.save(labels);
+    node.save(weight);
+    node.grad(0, "grad log-softmax");
+    node.finish(loss);
+    return loss;
+}
+
+}  // namespace membudget

@@ -1,0 +1,481 @@
+#include "membudget/autograd.hpp"
+
+#include <array>
+
+namespace membudget {
+
+namespace {
+/// Smallest block of the caching allocator; every request is rounded up to a multiple of it
+/// [pytorch c10/core/CachingDeviceAllocator.h kMinBlockSize; roundup in CUDACachingAllocator.cpp].
+constexpr std::int64_t kCudaBlock = 512;
+
+std::size_t at(std::int32_t index) { return static_cast<std::size_t>(index); }
+
+// Roles of tensors that cross from one tape to another: the same on both sides.
+constexpr const char* kBlockOutput = "block output";
+constexpr const char* kBoundaryGradient = "gradient between blocks";
+constexpr const char* kTiedGradient = "gradient of tied weight";
+}  // namespace
+
+// --- references ----------------------------------------------------------------------------------
+
+Ref::Ref(const Ref& other) : tape_(other.tape_), tensor_(other.tensor_) {
+    if (tape_ != nullptr) tape_->retain(tape_->row(*this).storage);
+}
+
+Ref& Ref::operator=(const Ref& other) {
+    if (this != &other) *this = Ref(other);
+    return *this;
+}
+
+Ref& Ref::operator=(Ref&& other) noexcept {
+    if (this != &other) {
+        reset();
+        tape_ = other.tape_;
+        tensor_ = other.tensor_;
+        other.tape_ = nullptr;
+    }
+    return *this;
+}
+
+void Ref::reset() {
+    if (tape_ == nullptr) return;
+    Tape* const tape = tape_;
+    const std::int32_t storage = tape->row(*this).storage;
+    tape_ = nullptr;
+    tape->release(storage);
+}
+
+std::int64_t Ref::numel() const { return tape_->row(*this).numel; }
+const Dtype& Ref::dtype() const { return *tape_->row(*this).dtype; }
+bool Ref::requires_grad() const { return tape_ != nullptr && tape_->row(*this).requires_grad; }
+
+// --- storages ------------------------------------------------------------------------------------
+
+std::int64_t Tape::rounding_of(std::int64_t bytes) const {
+    if (backend_ == Backend::cpu) return 0;
+    return align_up(Bytes(bytes), kCudaBlock).count() - bytes;
+}
+
+void Tape::emit(std::int32_t storage, int sign) {
+    const Storage& s = storages_[at(storage)];
+    if (s.bytes == 0 || events_ == nullptr) return;
+    events_->push_back({sign * s.bytes, sign * s.rounding, 1, storage, s.term, s.label});
+}
+
+std::int32_t Tape::new_storage(std::int64_t bytes, TermId term, const char* what) {
+    const auto index = static_cast<std::int32_t>(storages_.size());
+    storages_.push_back({bytes, rounding_of(bytes), 1, 0, term, true, {op_, what}});
+    emit(index, +1);
+    return index;
+}
+
+std::int32_t Tape::new_tensor(std::int32_t storage, std::int64_t numel, const Dtype& type) {
+    TensorRow row;
+    row.storage = storage;
+    row.numel = numel;
+    row.dtype = &type;
+    tensors_.push_back(row);
+    return static_cast<std::int32_t>(tensors_.size() - 1);
+}
+
+void Tape::release(std::int32_t storage) {
+    Storage& s = storages_[at(storage)];
+    MEMBUDGET_ENSURE(s.refs > 0, "a storage is released more often than it was retained");
+    if (--s.refs == 0 && s.owned) emit(storage, -1);
+}
+
+Ref Tape::new_output(std::int64_t numel, const Dtype& type, const char* what) {
+    const std::int32_t storage = new_storage(bytes_of(Elements(numel), type).count(), term_, what);
+    return Ref(this, new_tensor(storage, numel, type));
+}
+
+// --- tensors from outside ------------------------------------------------------------------------
+
+std::size_t Tape::add_leaf(Leaf leaf) {
+    LeafRow row;
+    row.leaf = leaf;
+    storages_.push_back({0, 0, 1, 0, 0, false, {}});
+    row.tensor = new_tensor(static_cast<std::int32_t>(storages_.size() - 1), leaf.numel, *leaf.dtype);
+    TensorRow& tensor = tensors_.back();
+    tensor.leaf = static_cast<std::int32_t>(leaves_.size());
+    tensor.requires_grad = leaf.trainable;
+    if (leaf.pending) {
+        // What another block left in the accumulation node; allocated there, released here or later.
+        const std::int64_t bytes = bytes_of(Elements(leaf.numel), *leaf.dtype).count();
+        const TermId term = leaf.collect    ? terms_.collected
+                            : leaf.has_grad ? terms_.backward
+                                            : terms_.gradients;
+        storages_.push_back({bytes, rounding_of(bytes), 1, 0, term, true, {op_, kTiedGradient}});
+        row.gradient = {static_cast<std::int32_t>(storages_.size() - 1), true};
+    }
+    leaves_.push_back(row);
+    return leaves_.size() - 1;
+}
+
+Ref Tape::parameter(std::size_t leaf) {
+    const std::int32_t tensor = leaves_[leaf].tensor;
+    retain(tensors_[at(tensor)].storage);
+    return Ref(this, tensor);
+}
+
+Ref Tape::adopt(std::int64_t numel, const Dtype& type, bool requires_grad, TermId term) {
+    const std::int64_t bytes = bytes_of(Elements(numel), type).count();
+    storages_.push_back({bytes, rounding_of(bytes), 1, 0, term, true, {op_, kBlockOutput}});
+    const std::int32_t tensor =
+        new_tensor(static_cast<std::int32_t>(storages_.size() - 1), numel, type);
+    tensors_.back().requires_grad = requires_grad;
+    tensors_.back().input = static_cast<std::int32_t>(inputs_.size());
+    inputs_.push_back({tensor, {}});
+    return Ref(this, tensor);
+}
+
+Ref Tape::borrow(std::int64_t numel, const Dtype& type, bool requires_grad) {
+    Ref out = adopt(numel, type, requires_grad, 0);
+    storages_[at(row(out).storage)].owned = false;
+    return out;
+}
+
+bool Tape::hand_over(Ref tensor) {
+    const std::int32_t storage = row(tensor).storage;
+    rename_storage(storage, storages_[at(storage)].term, kBlockOutput);
+    Storage& s = storages_[at(storage)];
+    if (s.saved > 0) return true;  // dies in this tape's backward; the name's reference goes now
+    s.owned = false;
+    return false;
+}
+
+// --- nodes ---------------------------------------------------------------------------------------
+
+Tape::NodeBuilder::NodeBuilder(Tape& tape, const char* what,
+                               std::initializer_list<const Ref*> inputs)
+    : tape_(tape) {
+    node_.what = what;
+    connect(inputs.size(), inputs.begin());
+}
+
+Tape::NodeBuilder::NodeBuilder(Tape& tape, const char* what, std::span<const Ref> inputs)
+    : tape_(tape) {
+    node_.what = what;
+    std::vector<const Ref*> pointers;
+    for (const Ref& ref : inputs) pointers.push_back(&ref);
+    connect(pointers.size(), pointers.data());
+}
+
+void Tape::NodeBuilder::connect(std::size_t count, const Ref* const* inputs) {
+    MEMBUDGET_ENSURE(count <= edge_of_.size(), "a node with too many inputs");
+    edge_of_.fill(-1);
+    if (!tape_.grad_enabled_) return;
+    for (std::size_t i = 0; i < count; ++i) active_ = active_ || inputs[i]->requires_grad();
+    if (!active_) return;
+    node_.op = tape_.op_;
+    node_.first_edge = static_cast<std::int32_t>(tape_.edges_.size());
+    node_.first_saved = static_cast<std::int32_t>(tape_.saved_.size());
+    node_.first_step = static_cast<std::int32_t>(tape_.steps_.size());
+    for (std::size_t i = 0; i < count; ++i) {
+        if (!inputs[i]->requires_grad()) continue;
+        const TensorRow& tensor = tape_.row(*inputs[i]);
+        if (tensor.leaf >= 0) ++tape_.leaves_[at(tensor.leaf)].uses;
+        edge_of_[i] = static_cast<std::int16_t>(node_.edges++);
+        tape_.edges_.push_back({tensor.node, tensor.leaf, tensor.input, tensor.slot,
+                                bytes_of(Elements(tensor.numel), *tensor.dtype).count()});
+    }
+}
+
+bool Tape::NodeBuilder::needs(std::size_t input) const { return active_ && edge_of_[input] >= 0; }
+
+void Tape::NodeBuilder::save(const Ref& tensor) {
+    if (!active_ || !tensor) return;
+    const std::int32_t storage = tape_.row(tensor).storage;
+    tape_.retain(storage);
+    ++tape_.storages_[at(storage)].saved;
+    tape_.saved_.push_back(storage);
+    ++node_.saved;
+}
+
+void Tape::NodeBuilder::add_step(BackwardStep step) {
+    tape_.steps_.push_back(step);
+    ++node_.steps;
+}
+
+std::int16_t Tape::NodeBuilder::temp(std::int64_t bytes, const char* what) {
+    if (active_) add_step({BackwardStep::Kind::temp, temps_, 0, bytes, what});
+    return temps_++;
+}
+
+void Tape::NodeBuilder::drop(std::int16_t temp) {
+    if (active_) add_step({BackwardStep::Kind::drop, temp, 0, 0, ""});
+}
+
+void Tape::NodeBuilder::grad(std::size_t input, const char* what) {
+    if (needs(input)) add_step({BackwardStep::Kind::grad, edge_of_[input], 0, 0, what});
+}
+
+void Tape::NodeBuilder::pass(std::size_t input) {
+    if (needs(input)) add_step({BackwardStep::Kind::pass, edge_of_[input], 0, 0, ""});
+}
+
+void Tape::NodeBuilder::pass_view(std::size_t input) {
+    if (needs(input)) add_step({BackwardStep::Kind::pass_view, edge_of_[input], 0, 0, ""});
+}
+
+void Tape::NodeBuilder::temp_grad(std::int16_t temp, std::size_t input) {
+    if (needs(input)) add_step({BackwardStep::Kind::temp_grad, temp, edge_of_[input], 0, ""});
+}
+
+void Tape::NodeBuilder::drop_output() {
+    if (active_) add_step({BackwardStep::Kind::drop_output, 0, 0, 0, ""});
+}
+
+void Tape::NodeBuilder::finish(Ref& output) { finish(std::span<Ref>(&output, 1)); }
+
+void Tape::NodeBuilder::finish(std::span<Ref> outputs) {
+    if (!active_) return;
+    node_.first_slot = static_cast<std::int32_t>(tape_.slots_.size());
+    node_.slots = static_cast<std::int32_t>(outputs.size());
+    const auto index = static_cast<std::int32_t>(tape_.nodes_.size());
+    for (std::size_t i = 0; i < outputs.size(); ++i) {
+        TensorRow& tensor = tape_.row(outputs[i]);
+        tensor.node = index;
+        tensor.slot = static_cast<std::int16_t>(i);
+        tensor.requires_grad = true;
+        tape_.slots_.push_back({});
+    }
+    tape_.nodes_.push_back(node_);
+}
+
+// --- backward ------------------------------------------------------------------------------------
+
+void Tape::seed(const Ref& output, BoundaryGradient gradient) {
+    if (!gradient.exists) return;
+    const TensorRow& tensor = row(output);
+    storages_.push_back({gradient.bytes, rounding_of(gradient.bytes), 1, 0, terms_.backward, true,
+                         {op_, kBoundaryGradient}});
+    const Gradient seeded{static_cast<std::int32_t>(storages_.size() - 1), gradient.view};
+    if (tensor.node < 0) {
+        if (tensor.input >= 0) inputs_[at(tensor.input)].gradient = seeded;
+        return;
+    }
+    slots_[at(nodes_[at(tensor.node)].first_slot + tensor.slot)] = seeded;
+}
+
+void Tape::seed_loss() {
+    if (nodes_.empty()) return;
+    const std::int32_t storage = new_storage(bytes_of(Elements(1), dtype::fp32).count(),
+                                             terms_.backward, "gradient of loss");
+    slots_[at(nodes_.back().first_slot)] = {storage, false};
+}
+
+Ref Tape::alias(const Ref& tensor) {
+    // A tensor of its own storage without bytes, with the origin of the other.
+    TensorRow copy = row(tensor);
+    storages_.push_back({0, 0, 1, 0, 0, false, {}});
+    copy.storage = static_cast<std::int32_t>(storages_.size() - 1);
+    tensors_.push_back(copy);
+    return Ref(this, static_cast<std::int32_t>(tensors_.size() - 1));
+}
+
+TermId Tape::term_of(const Ref& tensor) const { return storages_[at(row(tensor).storage)].term; }
+
+void Tape::seed_input(const Ref& input, BoundaryGradient gradient) {
+    if (!gradient.exists) return;
+    storages_.push_back({gradient.bytes, rounding_of(gradient.bytes), 1, 0, terms_.backward, true,
+                         {op_, kBoundaryGradient}});
+    inputs_[at(row(input).input)].gradient = {static_cast<std::int32_t>(storages_.size() - 1),
+                                              gradient.view};
+}
+
+void Tape::backward() {
+    for (std::size_t i = nodes_.size(); i-- > 0;) {
+        const Node& node = nodes_[i];
+        op_ = node.op;
+        bool reached = false;
+        for (std::int32_t s = 0; s < node.slots; ++s)
+            reached = reached || slots_[at(node.first_slot + s)].storage >= 0;
+        if (reached)
+            run_node(node);
+        else
+            release_saved(node);
+    }
+}
+
+TermId Tape::gradient_term(const Edge& edge) const {
+    // The engine's accumulation node takes the incoming tensor itself as `.grad` unless there is one
+    // already [pytorch torch/csrc/autograd/functions/accumulate_grad.h].
+    if (edge.leaf < 0) return terms_.backward;
+    const Leaf& leaf = leaves_[at(edge.leaf)].leaf;
+    if (leaf.collect) return terms_.collected;
+    return leaf.has_grad ? terms_.backward : terms_.gradients;
+}
+
+void Tape::run_node(const Node& node) {
+    temps_.clear();
+    delivered_.clear();
+    const auto drop_outputs = [&] {
+        for (std::int32_t s = 0; s < node.slots; ++s) {
+            Gradient& slot = slots_[at(node.first_slot + s)];
+            if (slot.storage >= 0) release(slot.storage);
+            slot.storage = -1;
+        }
+    };
+    const Gradient output = [&] {
+        for (std::int32_t s = 0; s < node.slots; ++s)
+            if (slots_[at(node.first_slot + s)].storage >= 0) return slots_[at(node.first_slot + s)];
+        return Gradient{};
+    }();
+    for (std::int32_t i = 0; i < node.steps; ++i) {
+        const BackwardStep& step = steps_[at(node.first_step + i)];
+        const auto edge_at = [&](std::int16_t e) -> const Edge& {
+            return edges_[at(node.first_edge + e)];
+        };
+        switch (step.kind) {
+            case BackwardStep::Kind::temp:
+                if (temps_.size() <= static_cast<std::size_t>(step.index))
+                    temps_.resize(static_cast<std::size_t>(step.index) + 1, -1);
+                temps_[static_cast<std::size_t>(step.index)] =
+                    new_storage(step.bytes, terms_.backward, step.what);
+                break;
+            case BackwardStep::Kind::drop:
+                release(temps_[static_cast<std::size_t>(step.index)]);
+                break;
+            case BackwardStep::Kind::grad: {
+                const Edge& edge = edge_at(step.index);
+                delivered_.push_back({node.first_edge + step.index,
+                                      {new_storage(edge.bytes, gradient_term(edge), step.what), false}});
+                break;
+            }
+            case BackwardStep::Kind::pass:
+            case BackwardStep::Kind::pass_view:
+                retain(output.storage);
+                delivered_.push_back(
+                    {node.first_edge + step.index,
+                     {output.storage, output.view || step.kind == BackwardStep::Kind::pass_view}});
+                break;
+            case BackwardStep::Kind::temp_grad: {
+                const std::int32_t storage = temps_[static_cast<std::size_t>(step.index)];
+                delivered_.push_back({node.first_edge + step.edge, {storage, true}});
+                break;
+            }
+            case BackwardStep::Kind::drop_output: drop_outputs(); break;
+        }
+    }
+    drop_outputs();
+    release_saved(node);
+    for (const auto& [edge, gradient] : delivered_) deliver(edges_[at(edge)], gradient);
+}
+
+void Tape::release_saved(const Node& node) {
+    for (std::int32_t i = 0; i < node.saved; ++i) {
+        const std::int32_t storage = saved_[at(node.first_saved + i)];
+        --storages_[at(storage)].saved;
+        release(storage);
+    }
+}
+
+Tape::Gradient Tape::accumulate(Gradient held, Gradient incoming, TermId term) {
+    if (held.storage < 0) return incoming;
+    // The engine adds into the gradient it holds if nobody else refers to it. A view made during
+    // backward keeps its base alive, so it never qualifies
+    // [pytorch torch/csrc/autograd/input_buffer.cpp can_accumulate_inplace].
+    if (!held.view && storages_[at(held.storage)].refs == 1) {
+        release(incoming.storage);
+        return held;
+    }
+    const std::int32_t sum = new_storage(storages_[at(held.storage)].bytes, term, "gradient sum");
+    release(held.storage);
+    release(incoming.storage);
+    return {sum, false};
+}
+
+void Tape::deliver(const Edge& edge, Gradient gradient) {
+    if (edge.leaf >= 0) {
+        LeafRow& leaf = leaves_[at(edge.leaf)];
+        leaf.gradient = accumulate(leaf.gradient, gradient, gradient_term(edge));
+        if (--leaf.uses == 0) accumulate_leaf(leaf);
+        return;
+    }
+    if (edge.node >= 0) {
+        Gradient& slot = slots_[at(nodes_[at(edge.node)].first_slot + edge.slot)];
+        slot = accumulate(slot, gradient, terms_.backward);
+        return;
+    }
+    Gradient& slot = inputs_[at(edge.input)].gradient;
+    slot = accumulate(slot, gradient, terms_.backward);
+}
+
+void Tape::accumulate_leaf(LeafRow& leaf) {
+    if (leaf.leaf.shared_later) {  // another block's use of the tied parameter comes later
+        rename_storage(leaf.gradient.storage, storages_[at(leaf.gradient.storage)].term,
+                       kTiedGradient);
+        return;
+    }
+    if (leaf.leaf.collect) return;
+    if (leaf.leaf.consume_scratch >= 0) {
+        const std::int32_t scratch =
+            new_storage(leaf.leaf.consume_scratch, terms_.update, "update scratch");
+        release(scratch);
+        release(leaf.gradient.storage);
+        leaf.gradient = {};
+        return;
+    }
+    // First gradient: the tensor becomes `.grad` and stays. Otherwise it is added in place.
+    if (leaf.leaf.has_grad) release(leaf.gradient.storage);
+    leaf.gradient = {};
+}
+
+void Tape::release_collected() {
+    for (LeafRow& leaf : leaves_) {
+        if (!leaf.leaf.collect || leaf.leaf.shared_later || leaf.gradient.storage < 0) continue;
+        const std::int32_t storage = leaf.gradient.storage;
+        leaf.gradient = {};
+        release(storage);
+    }
+}
+
+void Tape::rename_storage(std::int32_t storage, TermId term, const char* what) {
+    Storage& s = storages_[at(storage)];
+    if (events_ != nullptr)
+        for (std::size_t i = events_->size(); i-- > 0;) {
+            Event& event = (*events_)[i];
+            if (event.storage != storage || event.bytes < 0) continue;
+            event.term = term;
+            event.label.what = what;
+            break;
+        }
+    s.term = term;
+    s.label.what = what;
+}
+
+void Tape::rename(const Ref& tensor, TermId term, const char* what) {
+    rename_storage(row(tensor).storage, term, what);
+}
+
+std::int32_t Tape::saved_count(const Ref& tensor) const {
+    return storages_[at(row(tensor).storage)].saved;
+}
+
+Tape::BoundaryGradient Tape::gradient_of(const Ref& input) const {
+    const Gradient& gradient = inputs_[at(row(input).input)].gradient;
+    if (gradient.storage < 0) return {};
+    return {true, gradient.view, storages_[at(gradient.storage)].bytes};
+}
+
+void Tape::hand_over_gradient(const Ref& input) {
+    Gradient& gradient = inputs_[at(row(input).input)].gradient;
+    if (gradient.storage >= 0) {
+        rename_storage(gradient.storage, terms_.backward, kBoundaryGradient);
+        storages_[at(gradient.storage)].owned = false;
+    }
+    gradient = {};
+}
+
+void Tape::clear_autocast_cache() {
+    for (LeafRow& leaf : leaves_) {
+        if (leaf.cached_cast < 0) continue;
+        const std::int32_t storage = tensors_[at(leaf.cached_cast)].storage;
+        leaf.cached_cast = -1;
+        release(storage);
+    }
+}
+
+}  // namespace membudget

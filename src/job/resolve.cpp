@@ -1,0 +1,383 @@
+// Spec -> Job: names become rows, defaults are filled in with their provenance, and what the numbers
+// must agree on is checked. Mistakes are collected; a value that is wrong is replaced by its default
+// so that the rest can be checked too.
+
+#include <algorithm>
+#include <array>
+
+#include <fmt/format.h>
+
+#include "job/resolver.hpp"
+
+namespace membudget {
+
+namespace {
+
+/// Chooses between a micro-batch, its accumulation and a global batch: any two give the third.
+struct Batch {
+    std::int64_t micro = 1;
+    std::int64_t steps = 1;
+    std::int64_t global = 1;
+};
+
+}  // namespace
+
+Resolver::Resolver(const Spec& spec, const ResolveInputs& inputs) : spec_(spec), inputs_(inputs) {}
+
+Result<Job> Resolver::run() {
+    job_.name = spec_.name.value_or("");
+    model();
+    parallelism();
+    precision();
+    optimizer();
+    shape();
+    checkpointing();
+    kernels();
+    options();
+    stated_terms();
+    device();
+    unsupported();
+    if (!problems_.empty()) {
+        problems_.set_file(spec_.file);
+        return problems_;
+    }
+    return std::move(job_);
+}
+
+void Resolver::assume(std::string id, std::string text, std::string_view source) {
+    job_.assumptions.push_back({std::move(id), std::move(text), std::string(source)});
+}
+
+void Resolver::warn(std::string id, std::string text) {
+    job_.warnings.push_back({std::move(id), std::move(text)});
+}
+
+void Resolver::model() {
+    const ModelSpec& model = spec_.model;
+    if (model.parameters) {
+        job_.anonymous_parameters = *model.parameters;
+        return;
+    }
+    const KeyTree* config = nullptr;
+    std::string file = spec_.file;
+    std::string pointer = "/model";
+    KeyTree family_config;
+    if (model.family) {
+        const Family* row = families().find(model.family->name);
+        if (row == nullptr) {
+            problems_.invalid(model.family->pointer,
+                              fmt::format("expected a model family; got '{}'", model.family->name),
+                              hint_for(families(), model.family->name, "families"));
+            return;
+        }
+        family_config = model.family_config;
+        family_config.at_or_add("model_type") = KeyTree(model.family->name);
+        Diagnostics unknown = unknown_keys(*row, model.family_config);
+        unknown.prefix_pointers("/model");
+        problems_.take(std::move(unknown));
+        config = &family_config;
+    } else if (inputs_.config) {
+        config = &*inputs_.config;
+        file = inputs_.config_file;
+        pointer.clear();
+    } else if (model.name) {
+        problems_.unsupported(model.name->pointer,
+                              fmt::format("the catalogue of models by name is not built in yet; got '{}'",
+                                          model.name->name),
+                              "give the model's config.json as model.config, or its dimensions as "
+                              "model.family");
+        return;
+    }
+    if (config == nullptr) return;
+    Result<Model> built =
+        build_model(*config, model.architecture ? std::string_view(model.architecture->name) : "");
+    if (!built) {
+        Diagnostics why = built.errors();
+        why.prefix_pointers(pointer);
+        why.set_file(file);
+        problems_.take(std::move(why));
+        return;
+    }
+    job_.model = std::make_shared<const Model>(std::move(built).value());
+    for (const std::string& note : job_.model->notes) assume("model.config", note, job_.model->source);
+    if (!job_.model->step_unsupported.empty())
+        problems_.unsupported("/model", fmt::format("the training step of {} is not simulated: {}",
+                                                    job_.model->architecture,
+                                                    job_.model->step_unsupported),
+                              "parameters alone: membudget inspect counts them");
+}
+
+void Resolver::parallelism() {
+    const ParallelismSpec& spec = spec_.parallelism;
+    DataParallel& data = job_.data;
+    std::string_view name = "none";
+    const std::int64_t ranks =
+        spec.data.value_or(spec.replicate.value_or(1) * spec.shard.value_or(1));
+    if (spec.sharding) {
+        name = spec.sharding->name;
+    } else if (ranks > 1) {
+        name = "ddp";
+        assume("parallelism.sharding",
+               fmt::format("{} data-parallel ranks without parallelism.sharding: replicated with DDP",
+                           ranks),
+               "torch.nn.parallel.DistributedDataParallel");
+    }
+    data.sharding = find_row(shardings(), name, spec.sharding ? spec.sharding->pointer : "",
+                             "a sharding of data parallelism", "shardings");
+    if (data.sharding == nullptr) data.sharding = shardings().find("none");
+    const bool shards = data.sharding->parameters != Partition::whole ||
+                        data.sharding->gradients != Partition::whole ||
+                        data.sharding->states != Partition::whole;
+    if (spec.replicate || spec.shard) {
+        data.replicate = spec.replicate.value_or(1);
+        data.shard = spec.shard.value_or(1);
+        if (!shards && data.shard > 1)
+            problems_.invalid("/parallelism/data/shard",
+                              fmt::format("expected 1 with sharding '{}', which shards nothing; got {}",
+                                          data.sharding->name, data.shard),
+                              "choose parallelism.sharding, such as 'fsdp2' or 'zero1'");
+    } else if (shards) {
+        data.shard = ranks;
+    } else {
+        data.replicate = ranks;
+    }
+}
+
+void Resolver::precision() {
+    const PrecisionSpec& spec = spec_.training.precision;
+    const std::string_view name = spec.scheme ? std::string_view(spec.scheme->name) : "fp32";
+    const Precision* row = find_row(precisions(), name, spec.scheme ? spec.scheme->pointer : "",
+                                    "a precision scheme", "precisions");
+    if (row == nullptr) row = precisions().find("fp32");
+    job_.precision = *row;
+    if (!spec.scheme)
+        assume("training.precision", "training.precision is not given: fp32 throughout",
+               "PyTorch's default");
+    const auto override_with = [&](const std::optional<NamedAt>& given, const Dtype*& field,
+                                   bool may_be_none) {
+        if (!given) return;
+        if (may_be_none && given->name == "none") {
+            field = nullptr;
+            return;
+        }
+        if (const Dtype* type = find_row(dtypes(), given->name, given->pointer, "an element type", "dtypes"))
+            field = type;
+    };
+    Precision& chosen = job_.precision;
+    override_with(spec.parameters, chosen.parameters, false);
+    override_with(spec.gradients, chosen.gradients, false);
+    override_with(spec.master_weights, chosen.master_weights, true);
+    override_with(spec.compute, chosen.autocast, true);
+    if (chosen.autocast == chosen.parameters) chosen.autocast = nullptr;
+}
+
+void Resolver::optimizer() {
+    const OptimizerSpec& spec = spec_.training.optimizer;
+    JobOptimizer& out = job_.optimizer;
+    const std::string_view name = spec.row ? std::string_view(spec.row->name) : "adamw";
+    out.row = find_row(optimizers(), name, spec.row ? spec.row->pointer : "", "an optimizer", "optimizers");
+    if (out.row == nullptr) out.row = optimizers().find("adamw");
+    if (!spec.row)
+        assume("training.optimizer", "training.optimizer is not given: AdamW", "the most used one");
+    out.implementation = implementation_of(*out.row, spec.implementation);
+    out.options.assign(out.row->options.begin(), out.row->options.end());
+    for (const auto& [key, value] : spec.options) optimizer_option(key, value);
+    out.slot_dtypes.assign(out.row->slots.size(), nullptr);
+    for (const auto& [slot, type] : spec.states) optimizer_slot(slot, type);
+    if (!out.row->fallback.empty()) {
+        out.fallback = optimizers().find(out.row->fallback);
+        MEMBUDGET_ENSURE(out.fallback != nullptr, "an optimizer's fallback is no row");
+        out.fallback_implementation =
+            out.fallback->implementations.empty() ? nullptr : &out.fallback->implementations.front();
+    }
+    out.clip = spec.clip.value_or(false);
+    out.in_backward = spec.in_backward.value_or(out.row->fused_in_backward);
+    if (spec.ema && spec.ema->name != "none")
+        out.ema = find_row(dtypes(), spec.ema->name, spec.ema->pointer, "an element type", "dtypes");
+}
+
+const OptimizerImplementation* Resolver::implementation_of(const Optimizer& row,
+                                                           const std::optional<NamedAt>& given) {
+    const auto all = row.implementations;
+    if (all.empty()) return nullptr;
+    if (!given) {
+        if (all.size() > 1 && job_.model != nullptr)
+            assume("training.optimizer.implementation",
+                   fmt::format("{} runs its '{}' implementation", row.name, all.front().name),
+                   all.front().source);
+        return &all.front();
+    }
+    const auto found = std::find_if(all.begin(), all.end(),
+                                    [&](const auto& one) { return one.name == given->name; });
+    if (found != all.end()) return &*found;
+    std::vector<std::string_view> names;
+    for (const auto& one : all) names.push_back(one.name);
+    problems_.invalid(given->pointer,
+                      fmt::format("expected an implementation of {} ({}); got '{}'", row.name,
+                                  fmt::join(names, ", "), given->name),
+                      did_you_mean(given->name, names));
+    return &all.front();
+}
+
+void Resolver::optimizer_option(const std::string& key, const KeyTree& value) {
+    const std::string pointer = pointer_child("/training/optimizer/options", key);
+    for (OptimizerOption& option : job_.optimizer.options) {
+        if (option.name != key) continue;
+        if (value.is(KeyTree::Kind::integer) && value.integer() > 0)
+            option.value = value.integer();
+        else
+            problems_.invalid(pointer, "expected a positive integer; got " + value.describe());
+        return;
+    }
+    std::vector<std::string_view> names;
+    for (const OptimizerOption& option : job_.optimizer.options) names.push_back(option.name);
+    problems_.invalid(pointer,
+                      names.empty() ? fmt::format("optimizer '{}' has no options", job_.optimizer.row->name)
+                                    : fmt::format("expected an option of '{}' ({})",
+                                                  job_.optimizer.row->name, fmt::join(names, ", ")),
+                      did_you_mean(key, names));
+}
+
+void Resolver::optimizer_slot(const std::string& slot, const NamedAt& type) {
+    const Optimizer& row = *job_.optimizer.row;
+    const Dtype* dtype = find_row(dtypes(), type.name, type.pointer, "an element type", "dtypes");
+    std::vector<std::string_view> names;
+    for (std::size_t i = 0; i < row.slots.size(); ++i) {
+        names.push_back(row.slots[i].name);
+        if (row.slots[i].name != slot) continue;
+        job_.optimizer.slot_dtypes[i] = dtype;
+        return;
+    }
+    problems_.invalid(pointer_child("/training/optimizer/states", slot),
+                      names.empty() ? fmt::format("optimizer '{}' keeps no states", row.name)
+                                    : fmt::format("expected a state of '{}' ({})", row.name,
+                                                  fmt::join(names, ", ")),
+                      did_you_mean(slot, names));
+}
+
+void Resolver::shape() {
+    const TrainingSpec& t = spec_.training;
+    Batch batch;
+    const std::int64_t ranks = job_.data.ranks();
+    const auto per_rank = [&](std::int64_t global) -> std::int64_t {
+        if (global % ranks == 0) return global / ranks;
+        problems_.invalid("/training/global_batch_size",
+                          fmt::format("expected a multiple of the {} data-parallel ranks; got {}", ranks,
+                                      global));
+        return 1;
+    };
+    const auto divide = [&](std::int64_t whole, std::int64_t part, std::string_view pointer,
+                            std::string_view what) -> std::int64_t {
+        if (whole % part == 0 && whole >= part) return whole / part;
+        problems_.invalid(pointer,
+                          fmt::format("expected a divisor of the global batch per rank ({}); got {} {}",
+                                      whole, part, what));
+        return 1;
+    };
+    if (t.global_batch_size) {
+        const std::int64_t whole = per_rank(*t.global_batch_size);
+        if (t.micro_batch_size && t.gradient_accumulation_steps) {
+            batch.micro = *t.micro_batch_size;
+            batch.steps = *t.gradient_accumulation_steps;
+            if (detail::checked_mul(batch.micro, batch.steps) != whole && problems_.empty())
+                problems_.invalid(
+                    "/training/global_batch_size",
+                    fmt::format("expected micro_batch_size x gradient_accumulation_steps x data-parallel "
+                                "ranks = {} x {} x {} = {}; got {}",
+                                batch.micro, batch.steps, ranks,
+                                detail::checked_mul(detail::checked_mul(batch.micro, batch.steps), ranks),
+                                *t.global_batch_size),
+                    "leave one of the three out");
+        } else if (t.micro_batch_size) {
+            batch.micro = *t.micro_batch_size;
+            batch.steps = divide(whole, batch.micro, "/training/micro_batch_size", "sequences");
+        } else if (t.gradient_accumulation_steps) {
+            batch.steps = *t.gradient_accumulation_steps;
+            batch.micro = divide(whole, batch.steps, "/training/gradient_accumulation_steps", "steps");
+        } else {
+            batch.micro = whole;
+        }
+    } else {
+        batch.micro = t.micro_batch_size.value_or(1);
+        batch.steps = t.gradient_accumulation_steps.value_or(1);
+        if (!t.micro_batch_size && job_.model != nullptr)
+            assume("training.micro_batch_size", "training.micro_batch_size is not given: 1", "");
+    }
+    batch.global = detail::checked_mul(detail::checked_mul(batch.micro, batch.steps), ranks);
+    job_.micro_batches = batch.steps;
+    job_.global_batch = batch.global;
+    job_.extents.batch = batch.micro;
+    job_.extents.padding_mask = t.padding_mask.value_or(false);
+    std::int64_t sequence = t.sequence_length.value_or(0);
+    if (job_.model != nullptr && sequence == 0) {
+        sequence = std::min<std::int64_t>(
+            job_.model->facts.max_positions > 0 ? job_.model->facts.max_positions : 2048, 8192);
+        assume("training.sequence_length",
+               fmt::format("training.sequence_length is not given: {} tokens (the config's "
+                           "max_position_embeddings, at most 8192)", sequence),
+               "the model's config");
+    }
+    job_.extents.sequence = std::max<std::int64_t>(sequence, 1);
+    job_.extents.target_sequence = t.target_length.value_or(job_.extents.sequence);
+}
+
+void Resolver::checkpointing() {
+    const CheckpointingSpec& spec = spec_.training.activation_checkpointing;
+    Checkpointing& out = job_.checkpointing;
+    if (!spec.mode) {
+        if (spec.every || spec.first)
+            out.enabled = true;
+        else if (job_.model != nullptr)
+            assume("training.activation_checkpointing",
+                   "training.activation_checkpointing is not given: none", "PyTorch's default");
+    } else if (spec.mode->name == "full") {
+        out.enabled = true;
+    } else if (spec.mode->name != "none") {
+        constexpr std::array<std::string_view, 2> kModes{"none", "full"};
+        problems_.invalid(spec.mode->pointer,
+                          fmt::format("expected 'none' or 'full'; got '{}'", spec.mode->name),
+                          did_you_mean(spec.mode->name, kModes));
+    }
+    out.every = spec.every.value_or(1);
+    out.first = spec.first;
+    out.reentrant = spec.reentrant.value_or(false);
+}
+
+void Resolver::options() {
+    const TrainingSpec& t = spec_.training;
+    const auto choice = [&](const std::optional<NamedAt>& given, std::string_view yes, std::string_view no,
+                            bool fallback) {
+        if (!given) return fallback;
+        if (given->name == yes) return true;
+        if (given->name == no) return false;
+        const std::array<std::string_view, 2> names{yes, no};
+        problems_.invalid(given->pointer,
+                          fmt::format("expected '{}' or '{}'; got '{}'", yes, no, given->name),
+                          did_you_mean(given->name, names));
+        return fallback;
+    };
+    job_.steady = choice(t.step, "steady", "first", true);
+    job_.zero_grad_to_none = choice(t.zero_grad, "set_to_none", "zero", true);
+    job_.keep_logits = t.keep_logits.value_or(false);
+    if (t.dropout) job_.dropout_override = *t.dropout;
+    if (job_.model != nullptr) {
+        if (!t.keep_logits)
+            assume("training.keep_logits",
+                   "the model's outputs are not referenced after the loss is computed, so the logits "
+                   "are freed before backward",
+                   "transformers Trainer.compute_loss; a loop that keeps `outputs` adds them");
+        if (!t.step)
+            assume("training.step", "a steady step: optimizer states exist from the step before", "");
+    }
+    if (job_.optimizer.in_backward && job_.micro_batches > 1)
+        problems_.invalid("/training/gradient_accumulation_steps",
+                          fmt::format("expected 1 with an optimizer that runs in backward; got {}",
+                                      job_.micro_batches),
+                          "gradients are consumed as they appear, so they cannot accumulate");
+}
+
+Result<Job> resolve(const Spec& spec, const ResolveInputs& inputs) {
+    return Resolver(spec, inputs).run();
+}
+
+}  // namespace membudget

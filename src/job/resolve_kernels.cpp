@@ -1,0 +1,123 @@
+// Which kernel computes each op: the framework's default, or what the spec says.
+
+#include <algorithm>
+#include <array>
+
+#include "job/resolver.hpp"
+
+namespace membudget {
+
+namespace {
+
+/// A framework: the kernels that differ from the first row of each op.
+struct Framework {
+    std::string_view name;
+    std::string_view doc;
+    Backend backend;
+    std::span<const std::pair<OpKind, std::string_view>> kernels;
+};
+
+using Choice = std::pair<OpKind, std::string_view>;
+constexpr std::array kTransformers{Choice{OpKind::rms_norm, "hf"}};
+constexpr std::array kCpu{Choice{OpKind::rms_norm, "hf"}, Choice{OpKind::attention, "sdpa-cpu"}};
+constexpr std::array kLiger{Choice{OpKind::rms_norm, "fused"}, Choice{OpKind::rotary, "fused"},
+                            Choice{OpKind::gated_activation, "fused"}};
+
+constexpr Framework kFrameworks[] = {
+    {"transformers", "Hugging Face transformers on CUDA, attention through SDPA", Backend::cuda,
+     kTransformers},
+    {"transformers-liger", "the same with Liger's norm, rotary and MLP kernels", Backend::cuda, kLiger},
+    {"transformers-cpu", "Hugging Face transformers on the CPU: what the differential tests run",
+     Backend::cpu, kCpu},
+};
+
+/// The mask that an attention kernel needs [transformers masking_utils.py]: eager always adds one; the
+/// fused ones need none for a causal or full attention without padding.
+std::string_view mask_for(std::string_view attention, const Extents& extents, bool windowed) {
+    if (attention.starts_with("eager")) return "additive";
+    return extents.padding_mask || windowed ? "boolean" : "none";
+}
+
+}  // namespace
+
+void Resolver::choose_kernel(OpKind op, const NamedAt& given) {
+    const std::vector<std::string_view> names = kernel_names(op);
+    if (const Kernel* row = find_kernel(op, given.name)) {
+        job_.kernels[static_cast<std::size_t>(op)] = row;
+        return;
+    }
+    std::string hint = did_you_mean(given.name, names);
+    problems_.invalid(given.pointer,
+                      fmt::format("expected a kernel of {} ({}); got '{}'", name_of(op),
+                                  fmt::join(names, ", "), given.name),
+                      hint);
+}
+
+void Resolver::kernels() {
+    constexpr auto kOps = static_cast<std::size_t>(OpKind::attention_mask) + 1;
+    job_.kernels.assign(kOps, nullptr);
+    for (const Kernel& row : membudget::kernels()) {
+        const Kernel*& slot = job_.kernels[static_cast<std::size_t>(row.op)];
+        if (slot == nullptr) slot = &row;
+    }
+    const TrainingSpec& t = spec_.training;
+    const std::string_view name = t.framework ? std::string_view(t.framework->name) : "transformers";
+    const Framework* framework = nullptr;
+    std::vector<std::string_view> names;
+    for (const Framework& row : kFrameworks) {
+        names.push_back(row.name);
+        if (row.name == name) framework = &row;
+    }
+    if (framework == nullptr) {
+        problems_.invalid(t.framework->pointer,
+                          fmt::format("expected a framework ({}); got '{}'", fmt::join(names, ", "), name),
+                          did_you_mean(name, names));
+        framework = &kFrameworks[0];
+    }
+    job_.backend = framework->backend;
+    for (const auto& [op, kernel] : framework->kernels)
+        job_.kernels[static_cast<std::size_t>(op)] = find_kernel(op, kernel);
+    // GPT-2's own eager attention keeps the scores' type.
+    if (t.attention) {
+        NamedAt attention = *t.attention;
+        if (attention.name == "sdpa") attention.name = job_.backend == Backend::cpu ? "sdpa-cpu" : "flash";
+        if (attention.name == "eager" && job_.model != nullptr && job_.model->family == "gpt2")
+            attention.name = "eager-softmax-in-dtype";
+        choose_kernel(OpKind::attention, attention);
+    } else if (job_.model != nullptr) {
+        assume("training.attention",
+               fmt::format("attention runs the '{}' kernel", job_.kernel(OpKind::attention).name),
+               "transformers: SDPA where the class supports it");
+    }
+    if (t.loss) choose_kernel(OpKind::causal_lm_loss, *t.loss);
+    for (const auto& [op_name, kernel] : t.kernels.choices) {
+        bool found = false;
+        std::vector<std::string_view> ops;
+        for (std::size_t i = 0; i < kOps; ++i) {
+            const auto op = static_cast<OpKind>(i);
+            ops.push_back(membudget::name_of(op));
+            if (ops.back() != op_name) continue;
+            choose_kernel(op, kernel);
+            found = true;
+        }
+        if (!found)
+            problems_.invalid(pointer_child("/training/kernels", op_name),
+                              fmt::format("expected an op; got '{}'", op_name), did_you_mean(op_name, ops));
+    }
+    job_.kernels[static_cast<std::size_t>(OpKind::attention_mask)] =
+        find_kernel(OpKind::attention_mask,
+                    mask_for(job_.kernel(OpKind::attention).name, job_.extents, false));
+    if (job_.model == nullptr) return;
+    if (!t.framework)
+        assume("training.framework", fmt::format("kernels of {}: {}", framework->name, framework->doc), "");
+    for (const Block& block : job_.model->blocks)
+        for (const Op& op : block.ops)
+            if (job_.kernels[static_cast<std::size_t>(op.kind)] == nullptr) {
+                problems_.unsupported(
+                    "/model", fmt::format("no kernel computes '{}' ({}) of {}", membudget::name_of(op.kind),
+                                          op.name, job_.model->architecture));
+                return;
+            }
+}
+
+}  // namespace membudget

@@ -1,0 +1,65 @@
+#pragma once
+
+/// The one pass from a spec to a job; its parts follow the sections of the spec.
+
+#include <string>
+#include <string_view>
+
+#include <fmt/format.h>
+
+#include "membudget/job.hpp"
+
+namespace membudget {
+
+class Resolver {
+public:
+    Resolver(const Spec& spec, const ResolveInputs& inputs);
+    [[nodiscard]] Result<Job> run();
+
+private:
+    void model();
+    void parallelism();
+    void precision();
+    void optimizer();
+    void shape();
+    void checkpointing();
+    void kernels();
+    void options();
+    void stated_terms();
+    void device();
+    void unsupported();
+
+    const OptimizerImplementation* implementation_of(const Optimizer& row,
+                                                     const std::optional<NamedAt>& given);
+    void optimizer_option(const std::string& key, const KeyTree& value);
+    void optimizer_slot(const std::string& slot, const NamedAt& type);
+    void choose_kernel(OpKind op, const NamedAt& given);
+    void stated_term(const StatedTerm& stated);
+
+    void assume(std::string id, std::string text, std::string_view source);
+    void warn(std::string id, std::string text);
+
+    /// "did you mean 'x'?", or where to find the names.
+    template <class Row>
+    static std::string hint_for(const Table<Row>& table, std::string_view name, std::string_view list) {
+        const std::string_view near = table.closest(name);
+        return near.empty() ? fmt::format("membudget list {} prints them", list)
+                            : fmt::format("did you mean '{}'?", near);
+    }
+    /// The row `name`, or null after a diagnostic at `pointer`.
+    template <class Row>
+    const Row* find_row(const Table<Row>& table, std::string_view name, std::string_view pointer,
+                        std::string_view what, std::string_view list) {
+        if (const Row* row = table.find(name)) return row;
+        problems_.invalid(pointer, fmt::format("expected {}; got '{}'", what, name),
+                          hint_for(table, name, list));
+        return nullptr;
+    }
+
+    const Spec& spec_;
+    const ResolveInputs& inputs_;
+    Job job_;
+    Diagnostics problems_;
+};
+
+}  // namespace membudget

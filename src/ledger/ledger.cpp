@@ -1,0 +1,222 @@
+#include "membudget/ledger.hpp"
+
+#include <algorithm>
+#include <map>
+
+#include <fmt/format.h>
+
+#include "ledger/live.hpp"
+
+namespace membudget {
+
+std::string_view name_of(Verdict verdict) {
+    constexpr std::string_view kNames[] = {"fits", "uncertain", "over", "none"};
+    return kNames[static_cast<std::size_t>(verdict)];
+}
+
+namespace {
+
+std::int64_t value(const TermBytes& bytes, TermId id) { return id < bytes.size() ? bytes[id] : 0; }
+
+/// The same term in another run's table; bytes 0 when it does not occur there.
+std::int64_t value_by_path(const Step& step, const std::string& path) {
+    for (std::size_t i = 0; i < step.terms.size(); ++i)
+        if (step.terms.path(static_cast<TermId>(i)) == path)
+            return value(step.profile.at_peak, static_cast<TermId>(i));
+    return 0;
+}
+
+/// "layers.31.mlp.down_proj": the section's prefix with the copy's index, and the op.
+std::string op_name(const Job& job, const StepNode& leaf, std::int64_t copy, const Event& event) {
+    if (job.model == nullptr || leaf.block < 0 || event.label.op == kNoOp) return "";
+    const Block& block = job.model->blocks[static_cast<std::size_t>(leaf.block)];
+    if (event.label.op >= block.ops.size()) return block.name;
+    std::string prefix;
+    for (const Section& section : job.model->sections)
+        if (std::find(section.pattern.begin(), section.pattern.end(), leaf.block) != section.pattern.end())
+            prefix = section.prefix;
+    const std::size_t hole = prefix.find("{}");
+    if (hole != std::string::npos)
+        prefix.replace(hole, 2, std::to_string(leaf.first_copy + copy * leaf.copy_step));
+    return prefix + block.ops[event.label.op].name;
+}
+
+PeakPlace peak_place(const Job& job, const Step& step) {
+    PeakPlace out;
+    const Place place = locate(step.root, step.profile.where);
+    if (place.leaf == nullptr) return out;
+    out.phase = place.leaf->phase;
+    out.pass = place.leaf->pass;
+    out.micro_batch = place.micro_batch;
+    const auto index = static_cast<std::size_t>(step.profile.where.event);
+    if (index < place.leaf->events.size())
+        out.op = op_name(job, *place.leaf, place.copy, place.leaf->events[index]);
+    return out;
+}
+
+/// When a term is live, from its first component: a sentence, not a measurement.
+std::string_view lifetime_of(std::string_view path) {
+    const auto under = [&](std::string_view group) { return path.starts_with(group); };
+    if (under("parameters") || under("optimizer_states") || under("padding")) return "whole step";
+    if (under("gradients")) return "backward to the optimizer step";
+    if (under("activations")) return "forward to backward";
+    if (under("temporaries/optimizer_step")) return "optimizer step";
+    if (under("temporaries")) return "within an op or a block";
+    if (under("communication/ddp_buckets")) return "whole step";
+    if (under("communication")) return "around a block";
+    return "whole step";
+}
+
+std::vector<Term> make_terms(const Job& job, const Step& point, const Step& lower, const Step& upper) {
+    std::vector<Term> terms;
+    const LiveFormulas formulas(job, point);
+    for (std::size_t i = 0; i < point.terms.size(); ++i) {
+        const auto id = static_cast<TermId>(i);
+        const std::int64_t max = value(point.profile.max, id);
+        if (max == 0) continue;  // interned, never used
+        Term term;
+        term.path = point.terms.path(id);
+        term.at_peak = Bytes(value(point.profile.at_peak, id));
+        term.max = Bytes(max);
+        term.lower = Bytes(&lower == &point ? term.at_peak.count() : value_by_path(lower, term.path));
+        term.upper = Bytes(&upper == &point ? term.at_peak.count() : value_by_path(upper, term.path));
+        const TermNote& note = point.notes[i];
+        term.total = note.total;
+        term.basis = note.basis;
+        term.lifetime = lifetime_of(term.path);
+        term.formula = note.formula.empty() ? formulas.of(id) : note.formula;
+        term.source = note.source.empty() ? formulas.source_of(id) : note.source;
+        terms.push_back(std::move(term));
+    }
+    std::stable_sort(terms.begin(), terms.end(), [](const Term& a, const Term& b) {
+        if (a.at_peak != b.at_peak) return a.at_peak > b.at_peak;
+        return a.path < b.path;
+    });
+    return terms;
+}
+
+void judge(Ledger& ledger, const Job& job, const std::optional<Budget>& budget) {
+    if (budget)
+        ledger.budget = budget;
+    else if (job.device)
+        ledger.budget = Budget{job.device->name, job.device->capacity, job.device->reserve};
+    if (!ledger.budget) return;
+    const TotalRange& total = ledger.device     ? *ledger.device
+                              : ledger.reserved ? *ledger.reserved
+                                                : ledger.allocated;
+    const Bytes usable = ledger.budget->capacity - ledger.budget->reserve;
+    ledger.headroom = usable - total.point;
+    if (total.lower > usable)
+        ledger.verdict = Verdict::over;
+    else if (total.upper && *total.upper <= usable)
+        ledger.verdict = Verdict::fits;
+    else
+        ledger.verdict = Verdict::uncertain;
+    if (!ledger.device)
+        ledger.warnings.push_back(
+            {"budget.allocated",
+             "the budget is judged on the allocated total: the allocator's cache, the CUDA context and "
+             "communication libraries come on top"});
+}
+
+std::vector<std::string> what_to_measure(const Ledger& ledger) {
+    std::vector<std::string> out;
+    switch (ledger.peak.phase) {
+        case Phase::forward:
+        case Phase::loss:
+            out.emplace_back(
+                "torch.cuda.max_memory_allocated() after forward and loss, with reset_peak_memory_stats() "
+                "before them");
+            break;
+        case Phase::backward:
+            out.emplace_back(
+                "torch.cuda.max_memory_allocated() over loss.backward() alone, in the second step (states "
+                "exist from then on)");
+            break;
+        case Phase::optimizer_step:
+            out.emplace_back(
+                "torch.cuda.max_memory_allocated() over optimizer.step() alone, in the first and in the "
+                "second step");
+            break;
+    }
+    out.emplace_back(
+        "torch.cuda.max_memory_reserved() and nvidia-smi beside it: what lies between allocated and the "
+        "device");
+    return out;
+}
+
+}  // namespace
+
+Ledger make_ledger(const Job& job, const std::optional<Budget>& budget) {
+    const Step point = simulate_step(job);
+    const bool bounded = std::any_of(job.stated.begin(), job.stated.end(), [](const ResolvedTerm& term) {
+        return term.lower != term.point || term.upper != term.point;
+    });
+    std::optional<Step> low, high;
+    if (bounded) {
+        low = simulate_step(job, Bound::lower);
+        high = simulate_step(job, Bound::upper);
+    }
+    const Step& lower = low ? *low : point;
+    const Step& upper = high ? *high : point;
+
+    Ledger ledger;
+    ledger.terms = make_terms(job, point, lower, upper);
+    ledger.allocated = {Bytes(lower.profile.peak), Bytes(point.profile.peak), Bytes(upper.profile.peak)};
+    ledger.assumptions = job.assumptions;
+    ledger.warnings = job.warnings;
+    if (point.open_above) {
+        ledger.allocated.upper.reset();
+        for (const std::string& group : point.unknown_terms)
+            ledger.warnings.push_back(
+                {"terms.unknown",
+                 fmt::format("{}: neither stated nor derivable from a parameter count; the upper bound is "
+                             "open",
+                             group)});
+    }
+    ledger.additive_total = Bytes(point.additive_total);
+    ledger.peak = peak_place(job, point);
+    for (const Phase phase : kPhases)
+        ledger.phases.push_back({phase, Bytes(point.phase_peaks[static_cast<std::size_t>(phase)])});
+    const auto groups = groups_at_peak(ledger);
+    if (!groups.empty()) {
+        ledger.dominant = groups.front().first;
+        ledger.dominant_bytes = groups.front().second;
+    }
+    judge(ledger, job, budget);
+    ledger.measure_next = what_to_measure(ledger);
+    return ledger;
+}
+
+Bytes at_peak(const Ledger& ledger, std::string_view path) {
+    Bytes sum;
+    for (const Term& term : ledger.terms)
+        if (term.path == path ||
+            (term.path.size() > path.size() && term.path.starts_with(path) && term.path[path.size()] == '/'))
+            sum += term.at_peak;
+    return sum;
+}
+
+std::vector<std::pair<std::string, Bytes>> groups_at_peak(const Ledger& ledger) {
+    std::map<std::string, Bytes> sums;
+    for (const Term& term : ledger.terms)
+        sums[term.path.substr(0, term.path.find('/'))] += term.at_peak;
+    std::vector<std::pair<std::string, Bytes>> out(sums.begin(), sums.end());
+    std::stable_sort(out.begin(), out.end(),
+                     [](const auto& a, const auto& b) { return a.second > b.second; });
+    return out;
+}
+
+std::vector<TermDelta> diff(const Ledger& a, const Ledger& b) {
+    std::map<std::string, TermDelta> rows;
+    for (const Term& term : a.terms) rows[term.path].from = term.at_peak;
+    for (const Term& term : b.terms) rows[term.path].to = term.at_peak;
+    std::vector<TermDelta> out;
+    for (auto& [path, delta] : rows) {
+        delta.path = path;
+        out.push_back(std::move(delta));
+    }
+    return out;
+}
+
+}  // namespace membudget

@@ -1,0 +1,97 @@
+// The kernels table: which implementation computes an op, and with which tensors. A kernel is the
+// framework's function written against the tape: the same ops in the same order, names that live as
+// long as the framework's locals. Sources: transformers 5 (src/transformers/...), PyTorch 2.13.
+
+#include "stack/kernels.hpp"
+
+#include "membudget/stack.hpp"
+
+namespace membudget {
+
+namespace {
+
+constexpr Kernel kKernels[] = {
+    {"torch", OpKind::embedding, "table lookup; its gradient is dense", kernel::embedding,
+     "aten/src/ATen/native/Embedding.cpp"},
+    {"torch", OpKind::position_embedding, "table lookup of positions", kernel::embedding,
+     "aten/src/ATen/native/Embedding.cpp"},
+    {"torch", OpKind::scale, "x * number", kernel::scale, "derivatives.yaml: mul.Scalar"},
+    {"torch", OpKind::add, "x + y; saves nothing", kernel::add, "derivatives.yaml: add.Tensor"},
+    {"torch", OpKind::multiply, "x * y; saves both", kernel::multiply,
+     "derivatives.yaml: mul.Tensor"},
+    {"torch", OpKind::layer_norm, "one kernel: saves input, mean and reciprocal deviation",
+     kernel::layer_norm, "derivatives.yaml: native_layer_norm"},
+    {"hf", OpKind::rms_norm, "as Hugging Face writes it: fp32 copy, square, mean, products",
+     kernel::hf_rms_norm, "transformers models/llama/modeling_llama.py LlamaRMSNorm.forward"},
+    {"fused", OpKind::rms_norm,
+     "one kernel (torch.nn.RMSNorm, Liger, Apex, Transformer Engine): saves input and one number "
+     "per row",
+     kernel::fused_rms_norm, "derivatives.yaml: _fused_rms_norm; Liger-Kernel ops/rms_norm.py"},
+    {"torch", OpKind::linear, "matrix product: saves its input and refers to the weight",
+     kernel::linear, "derivatives.yaml: addmm, mm"},
+    {"torch", OpKind::split, "views of one tensor", kernel::split, "derivatives.yaml: split"},
+    {"hf", OpKind::rotary, "q * cos + rotate_half(q) * sin, each a tensor", kernel::hf_rotary,
+     "transformers models/llama/modeling_llama.py apply_rotary_pos_emb"},
+    {"fused", OpKind::rotary, "one kernel in place (Liger): saves cos and sin", kernel::fused_rotary,
+     "Liger-Kernel ops/rope.py"},
+    {"flash", OpKind::attention,
+     "scaled_dot_product_attention's flash kernel: saves q, k, v, output and log-sum-exp",
+     kernel::flash_attention, "aten/src/ATen/native/transformers/cuda/flash_attn/flash_api.cpp"},
+    {"flash-attention-2",
+     OpKind::attention, "the flash-attn package: as flash", kernel::flash_attention,
+     "Dao-AILab/flash-attention csrc/flash_attn/flash_api.cpp"},
+    {"sdpa-cpu", OpKind::attention, "scaled_dot_product_attention's flash kernel on the CPU",
+     kernel::cpu_flash_attention,
+     "aten/src/ATen/native/transformers/attention.cpp _scaled_dot_product_flash_attention_for_cpu"},
+    {"eager", OpKind::attention,
+     "scores and probabilities as tensors, softmax in fp32: heads x sequence squared",
+     kernel::eager_attention,
+     "transformers models/llama/modeling_llama.py eager_attention_forward"},
+    {"eager-softmax-in-dtype", OpKind::attention,
+     "eager, with the softmax in the scores' own type (GPT-2)", kernel::eager_attention_in_dtype,
+     "transformers models/gpt2/modeling_gpt2.py eager_attention_forward"},
+    {"torch", OpKind::activation, "one op, or several where the function has no kernel of its own",
+     kernel::activation, "transformers activations.py"},
+    {"eager", OpKind::gated_activation, "act(gate) * up: saves gate, act(gate) and up",
+     kernel::gated_activation, "transformers models/llama/modeling_llama.py LlamaMLP.forward",
+     kernel::gate},
+    {"fused", OpKind::gated_activation, "one kernel (Liger, Megatron, TE): saves gate and up",
+     kernel::fused_gated_activation, "Liger-Kernel ops/swiglu.py"},
+    {"torch", OpKind::softcap, "cap * tanh(x / cap)", kernel::softcap,
+     "transformers models/gemma2/modeling_gemma2.py Gemma2ForCausalLM.forward"},
+    {"torch", OpKind::dropout, "CUDA: a byte per element; CPU: a mask of the input's type",
+     kernel::dropout, "aten/src/ATen/native/Dropout.cpp"},
+    {"hf", OpKind::causal_lm_loss, "logits.float(), log-softmax, negative log-likelihood",
+     kernel::causal_lm_loss, "transformers loss/loss_utils.py ForCausalLMLoss"},
+    {"torch", OpKind::masked_lm_loss, "cross-entropy in the logits' own type",
+     kernel::masked_lm_loss, "transformers models/bert/modeling_bert.py BertForMaskedLM.forward"},
+    {"torch", OpKind::pooler_loss, "a scalar of few numbers", kernel::small_loss,
+     "torch.nn.functional.cross_entropy over labels"},
+    {"hf", OpKind::rotary_tables, "cos and sin, computed in fp32 and cast", kernel::rotary_tables,
+     "transformers models/llama/modeling_llama.py LlamaRotaryEmbedding.forward"},
+    {"none", OpKind::attention_mask, "no mask is materialised", kernel::no_mask,
+     "transformers masking_utils.py: is_causal without padding"},
+    {"additive", OpKind::attention_mask, "batch x 1 x sequence x sequence, in the activations' type",
+     kernel::additive_mask, "transformers masking_utils.py eager_mask"},
+    {"boolean", OpKind::attention_mask, "batch x 1 x sequence x sequence, a byte each",
+     kernel::boolean_mask, "transformers masking_utils.py sdpa_mask"},
+};
+
+}  // namespace
+
+std::span<const Kernel> kernels() { return kKernels; }
+
+const Kernel* find_kernel(OpKind op, std::string_view name) {
+    for (const Kernel& row : kKernels)
+        if (row.op == op && row.name == name) return &row;
+    return nullptr;
+}
+
+std::vector<std::string_view> kernel_names(OpKind op) {
+    std::vector<std::string_view> names;
+    for (const Kernel& row : kKernels)
+        if (row.op == op) names.push_back(row.name);
+    return names;
+}
+
+}  // namespace membudget

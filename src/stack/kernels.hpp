@@ -1,0 +1,45 @@
+#pragma once
+
+/// The functions behind the rows of `kernels.cpp`. Each runs one op on the tape.
+
+#include "membudget/stack.hpp"
+
+namespace membudget::kernel {
+
+// kernels_basic.cpp
+void embedding(KernelCall& call);
+void scale(KernelCall& call);
+void add(KernelCall& call);
+void multiply(KernelCall& call);
+void linear(KernelCall& call);
+void split(KernelCall& call);
+void dropout(KernelCall& call);
+void activation(KernelCall& call);
+Ref gate(KernelCall& call);
+void gated_activation(KernelCall& call);
+void fused_gated_activation(KernelCall& call);
+void softcap(KernelCall& call);
+
+// kernels_norm.cpp
+void layer_norm(KernelCall& call);
+void hf_rms_norm(KernelCall& call);
+void fused_rms_norm(KernelCall& call);
+
+// kernels_attention.cpp
+void hf_rotary(KernelCall& call);
+void fused_rotary(KernelCall& call);
+void rotary_tables(KernelCall& call);
+void no_mask(KernelCall& call);
+void additive_mask(KernelCall& call);
+void boolean_mask(KernelCall& call);
+void flash_attention(KernelCall& call);
+void cpu_flash_attention(KernelCall& call);
+void eager_attention(KernelCall& call);
+void eager_attention_in_dtype(KernelCall& call);
+
+// kernels_loss.cpp
+void causal_lm_loss(KernelCall& call);
+void masked_lm_loss(KernelCall& call);
+void small_loss(KernelCall& call);
+
+}  // namespace membudget::kernel

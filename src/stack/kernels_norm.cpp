@@ -1,0 +1,105 @@
+#include "stack/kernels.hpp"
+
+#include <cstdint>
+
+namespace membudget::kernel {
+
+namespace {
+
+/// Rows over which a norm reduces: a head norm has one row per head.
+std::int64_t norm_rows(const KernelCall& call) {
+    const std::int64_t heads = call.attributes().heads > 0 ? call.attributes().heads : 1;
+    return detail::checked_mul(call.rows(call.input_tensor(0)), heads);
+}
+
+/// x * rsqrt(mean(x^2) + eps). The mean keeps a name where the function has one.
+Ref normalise(Tape& tape, const Ref& x, std::int64_t rows, Ref& variance) {
+    Ref square = tape.square(x);
+    variance = tape.mean(square, rows);
+    square.reset();
+    Ref shifted = tape.add_scalar(variance);
+    const Ref scale = tape.rsqrt(shifted);
+    shifted.reset();
+    return tape.mul(x, scale);
+}
+
+/// LlamaRMSNorm: weight * x_normalised.to(x.dtype).
+void plain(KernelCall& call) {
+    Tape& tape = call.tape;
+    const Ref x = call.in(0);
+    Ref hidden = tape.cast(x, dtype::fp32);
+    Ref variance;
+    hidden = normalise(tape, hidden, norm_rows(call), variance);
+    const Ref normalised = tape.cast(hidden, x.dtype());
+    call.out(0, tape.mul(call.parameter(0), normalised));
+}
+
+/// GemmaRMSNorm: (norm(x.float()) * (1 + weight.float())).type_as(x).
+void one_plus(KernelCall& call) {
+    Tape& tape = call.tape;
+    const Ref x = call.in(0);
+    Ref hidden = tape.cast(x, dtype::fp32);
+    Ref variance;
+    Ref output = normalise(tape, hidden, norm_rows(call), variance);
+    hidden.reset();
+    variance.reset();
+    Ref weight = tape.cast(call.parameter(0), dtype::fp32);
+    Ref shifted = tape.add_scalar(weight);
+    weight.reset();
+    output = tape.mul(output, shifted);
+    shifted.reset();
+    call.out(0, tape.cast(output, x.dtype()));
+}
+
+/// T5LayerNorm: x * rsqrt(mean(x.float()^2)), cast if the weight is half; weight * that.
+void t5(KernelCall& call) {
+    Tape& tape = call.tape;
+    const Ref x = call.in(0);
+    Ref wide = tape.cast(x, dtype::fp32);
+    Ref square = tape.square(wide);
+    wide.reset();
+    const Ref variance = tape.mean(square, norm_rows(call));
+    square.reset();
+    Ref shifted = tape.add_scalar(variance);
+    Ref scale = tape.rsqrt(shifted);
+    shifted.reset();
+    Ref hidden = tape.mul(x, scale);
+    scale.reset();
+    hidden = tape.cast(hidden, call.parameter(0).dtype());
+    call.out(0, tape.mul(call.parameter(0), hidden));
+}
+
+void without_weight(KernelCall& call) {
+    Tape& tape = call.tape;
+    const Ref x = call.in(0);
+    Ref hidden = tape.cast(x, dtype::fp32);
+    Ref variance;
+    hidden = normalise(tape, hidden, norm_rows(call), variance);
+    call.out(0, tape.cast(hidden, x.dtype()));
+}
+
+}  // namespace
+
+void layer_norm(KernelCall& call) {
+    call.out(0, call.tape.layer_norm(call.in(0),
+                                     call.parameters() > 0 ? call.parameter(0) : Ref(),
+                                     call.parameters() > 1 ? call.parameter(1) : Ref(),
+                                     norm_rows(call)));
+}
+
+void hf_rms_norm(KernelCall& call) {
+    switch (call.attributes().norm) {
+        case NormStyle::plain: return plain(call);
+        case NormStyle::one_plus: return one_plus(call);
+        case NormStyle::t5: return t5(call);
+        case NormStyle::no_weight: return without_weight(call);
+    }
+}
+
+void fused_rms_norm(KernelCall& call) {
+    call.out(0, call.tape.fused_rms_norm(call.in(0),
+                                         call.parameters() > 0 ? call.parameter(0) : Ref(),
+                                         norm_rows(call)));
+}
+
+}  // namespace membudget::kernel

@@ -1,0 +1,219 @@
+#include "step/block_run.hpp"
+
+#include <algorithm>
+
+#include "step/states.hpp"
+
+namespace membudget {
+
+namespace {
+std::size_t at(int index) { return static_cast<std::size_t>(index); }
+
+bool contains(const std::vector<std::string>* names, const std::string& name) {
+    return names != nullptr && std::find(names->begin(), names->end(), name) != names->end();
+}
+}  // namespace
+
+BlockRun::BlockRun(const StepContext& context, const Block& block,
+                   const std::optional<BlockInput>& input, std::vector<SharedTensor>& shared,
+                   const RunOptions& options)
+    : context_(context), block_(block), shared_(shared), options_(options),
+      tape_(context.tape_terms, context.job.backend), tensors_(block.tensors.size()),
+      early_(block.ops.size(), -1), early_results_(block.ops.size()),
+      shared_of_(context.model.shared.size(), -1) {
+    const Precision& precision = context.job.precision;
+    tape_.set_autocast(precision.autocast);
+    tape_.set_grad_enabled(options.grad_enabled);
+    for (const Parameter& parameter : block.parameters) {
+        Leaf leaf;
+        leaf.numel = parameter.elements().count();
+        leaf.dtype = precision.parameters;
+        leaf.trainable = parameter.trainable;
+        leaf.has_grad = options.gradients == GradientMode::add;
+        leaf.collect = options.gradients == GradientMode::collect;
+        if (options.gradients == GradientMode::consume)
+            leaf.consume_scratch = update_scratch(context.job, parameter);
+        const std::string name = std::string(options.prefix) + parameter.name;
+        leaf.shared_later = !parameter.tied_to.empty() && contains(options.later, parameter.tied_to);
+        leaf.pending = contains(options.pending, name);
+        leaves_.push_back(tape_.add_leaf(leaf));
+    }
+    activations_ = input ? input->dtype : precision.parameters;
+    if (input) {
+        Ref ref = input->owned
+                      ? tape_.adopt(input->numel, *input->dtype, input->requires_grad, input->term)
+                      : tape_.borrow(input->numel, *input->dtype, input->requires_grad);
+        input_ = tape_.alias(ref);
+        tensors_[at(block.input)] = std::move(ref);
+    }
+    for (std::size_t i = 0; i < block.tensors.size(); ++i) {
+        const int index = block.tensors[i].shared;
+        if (index < 0) continue;
+        shared_of_[at(index)] = static_cast<int>(i);
+        const SharedTensor& made = shared[at(index)];
+        if (made.dtype != nullptr) tensors_[i] = tape_.borrow(made.numel, *made.dtype, false);
+    }
+    plan_lifetimes();
+}
+
+void BlockRun::plan_lifetimes() {
+    constexpr std::size_t kNever = static_cast<std::size_t>(-1);
+    const std::size_t count = block_.ops.size();
+    dies_.assign(block_.tensors.size(), 0);
+    const auto scope_end = [&](std::size_t op) {
+        std::size_t end = count;
+        for (const Scope& scope : block_.scopes)
+            if (at(scope.first_op) <= op && op < at(scope.end_op)) end = std::min(end, at(scope.end_op));
+        return end;
+    };
+    for (std::size_t i = 0; i < count; ++i) {
+        const Op& op = block_.ops[i];
+        for (const int input : op.inputs) dies_[at(input)] = std::max(dies_[at(input)], i + 1);
+        for (const int output : op.outputs) {
+            const Held held = block_.tensors[at(output)].held;
+            const std::size_t end = held == Held::until_scope_end ? scope_end(i) : i + 1;
+            dies_[at(output)] = std::max(dies_[at(output)], end);
+        }
+        const Kernel& kernel = context_.job.kernel(op.kind);
+        if (kernel.first == nullptr || op.inputs.empty()) continue;
+        for (std::size_t j = 0; j < i; ++j) {
+            const auto& outputs = block_.ops[j].outputs;
+            if (std::find(outputs.begin(), outputs.end(), op.inputs.front()) != outputs.end())
+                early_[j] = static_cast<int>(i);
+        }
+    }
+    if (block_.input >= 0 && block_.tensors[at(block_.input)].held == Held::until_scope_end)
+        dies_[at(block_.input)] = count;
+    if (block_.output >= 0) dies_[at(block_.output)] = kNever;
+    for (std::size_t i = 0; i < block_.tensors.size(); ++i)
+        if (block_.tensors[i].shared >= 0 || block_.tensors[i].held == Held::until_model_end)
+            dies_[i] = kNever;
+}
+
+void BlockRun::run_op(std::size_t index) {
+    const Op& op = block_.ops[index];
+    const Job& job = context_.job;
+    const TermId term = options_.recompute ? context_.recompute : context_.terms.intern(op.term);
+    const auto call_of = [&](const Op& which) {
+        KernelCall call(tape_, which, block_, job.extents, tensors_, leaves_, held_);
+        call.dropout = job.dropout_override;
+        call.activations = activations_;
+        return call;
+    };
+    tape_.book(term, static_cast<std::uint16_t>(index));
+    const std::size_t saved = tape_.saves();
+    KernelCall call = call_of(op);
+    call.early = std::move(early_results_[index]);
+    job.kernel(op.kind).run(call);
+    call.early.reset();
+    if (tape_.saves() > saved) last_saving_op_ = index;
+    if (op.kind == OpKind::embedding && block_.input < 0) activations_ = &tensors_[at(op.outputs[0])].dtype();
+    for (const int output : op.outputs) {
+        const int shared = block_.tensors[at(output)].shared;
+        const Ref& made = tensors_[at(output)];
+        if (shared >= 0 && made) shared_[at(shared)] = {made.numel(), &made.dtype()};
+        if (output == block_.output && options_.output_is_checkpoint)
+            tape_.rename(made, context_.checkpoint_inputs, "block output");
+    }
+    if (early_[index] >= 0) {
+        const Op& later = block_.ops[at(early_[index])];
+        tape_.book(options_.recompute ? context_.recompute : context_.terms.intern(later.term),
+                   static_cast<std::uint16_t>(early_[index]));
+        KernelCall first = call_of(later);
+        early_results_[at(early_[index])] = job.kernel(later.kind).first(first);
+    }
+}
+
+void BlockRun::finish_op(std::size_t index) {
+    for (std::size_t i = 0; i < tensors_.size(); ++i)
+        if (dies_[i] == index + 1) tensors_[i].reset();
+    if (index + 1 == block_.ops.size()) {
+        for (Ref& ref : held_) ref.reset();
+        held_.clear();
+    }
+}
+
+void BlockRun::forward(std::vector<Event>& events, std::size_t begin, std::size_t end) {
+    tape_.record_to(&events);
+    for (std::size_t i = begin; i < end; ++i) {
+        run_op(i);
+        finish_op(i);
+    }
+    if (block_.output >= 0 && end == block_.ops.size()) output_alias_ = tape_.alias(tensors_[at(block_.output)]);
+}
+
+void BlockRun::keep(int tensor) {
+    if (tensors_[at(tensor)]) kept_.push_back(tensors_[at(tensor)]);
+}
+
+void BlockRun::keep_input() { kept_.push_back(tensors_[at(block_.input)]); }
+
+void BlockRun::drop_kept(std::vector<Event>& events) {
+    tape_.record_to(&events);
+    for (Ref& ref : kept_) ref.reset();
+    kept_.clear();
+}
+
+BlockInput BlockRun::hand_over_output() {
+    Ref& output = tensors_[at(block_.output)];
+    BlockInput next;
+    next.numel = output.numel();
+    next.dtype = &output.dtype();
+    next.requires_grad = output.requires_grad();
+    next.term = tape_.term_of(output);
+    next.owned = !tape_.hand_over(output);
+    output.reset();
+    return next;
+}
+
+void BlockRun::drop_output(std::vector<Event>& events) {
+    tape_.record_to(&events);
+    if (block_.output >= 0) tensors_[at(block_.output)].reset();
+}
+
+void BlockRun::end_autocast(std::vector<Event>& events) {
+    tape_.record_to(&events);
+    tape_.clear_autocast_cache();
+}
+
+bool BlockRun::saves_shared(std::size_t index) const {
+    const int tensor = shared_of_[index];
+    return tensor >= 0 && tensors_[at(tensor)] && tape_.saved_count(tensors_[at(tensor)]) > 0;
+}
+
+void BlockRun::drop_model_names(std::vector<Event>& events) {
+    tape_.record_to(&events);
+    for (std::size_t i = 0; i < tensors_.size(); ++i)
+        if (block_.tensors[i].held == Held::until_model_end && static_cast<int>(i) != block_.output)
+            tensors_[i].reset();
+}
+
+void BlockRun::drop_shared(std::vector<Event>& events, std::size_t index) {
+    const int tensor = shared_of_[index];
+    if (tensor < 0) return;
+    tape_.record_to(&events);
+    tensors_[at(tensor)].reset();
+}
+
+Tape::BoundaryGradient BlockRun::backward(std::vector<Event>& events,
+                                          Tape::BoundaryGradient of_output) {
+    tape_.record_to(&events);
+    if (block_.output >= 0) {
+        tape_.seed(output_alias_, of_output);
+    } else if (!block_.ops.empty()) {
+        tape_.book(context_.tape_terms.backward, static_cast<std::uint16_t>(block_.ops.size() - 1));
+        tape_.seed_loss();
+    }
+    tape_.backward();
+    if (!input_) return {};
+    const Tape::BoundaryGradient gradient = tape_.gradient_of(input_);
+    tape_.hand_over_gradient(input_);
+    return gradient;
+}
+
+void BlockRun::release_collected(std::vector<Event>& events) {
+    tape_.record_to(&events);
+    tape_.release_collected();
+}
+
+}  // namespace membudget

@@ -1,0 +1,124 @@
+#pragma once
+
+/// One copy of a block, run forward and backward on a tape of its own.
+
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <vector>
+
+#include "membudget/autograd.hpp"
+#include "membudget/job.hpp"
+#include "membudget/model.hpp"
+
+namespace membudget {
+
+/// What all blocks of a step share.
+struct StepContext {
+    const Job& job;
+    const Model& model;
+    TermTable& terms;
+    TapeTerms tape_terms;
+    TermId recompute = 0;
+    TermId checkpoint_inputs = 0;
+};
+
+/// The tensor that comes into a block.
+struct BlockInput {
+    std::int64_t numel = 0;
+    const Dtype* dtype = nullptr;
+    bool requires_grad = false;
+    bool owned = true;  ///< the block frees it; else the block before does
+    TermId term = 0;
+};
+
+/// A tensor of `Model::shared`, once its maker has run.
+struct SharedTensor {
+    std::int64_t numel = 0;
+    const Dtype* dtype = nullptr;  ///< null: it does not exist in this job
+};
+
+/// How parameters treat their gradients in this pass.
+enum class GradientMode {
+    become,   ///< the first gradient becomes `.grad`
+    add,      ///< `.grad` exists: gradients are added to it
+    collect,  ///< gradients are reduced to shards at the end of the block
+    consume,  ///< the optimizer runs inside backward and frees each gradient
+};
+
+/// Options of one run.
+struct RunOptions {
+    GradientMode gradients = GradientMode::become;
+    bool grad_enabled = true;   ///< false: forward of a checkpointed block
+    bool recompute = false;     ///< everything is booked under temporaries/recompute
+    bool output_is_checkpoint = false;  ///< the output is the saved input of a checkpointed block
+    /// Full names of the parameters whose gradient came from a block that ran earlier in backward
+    /// (`pending`) or will come from one that runs later (`later`).
+    const std::vector<std::string>* pending = nullptr;
+    const std::vector<std::string>* later = nullptr;
+    std::string_view prefix;    ///< of the block's parameter names
+};
+
+class BlockRun {
+public:
+    BlockRun(const BlockRun&) = delete;
+    BlockRun& operator=(const BlockRun&) = delete;
+    ~BlockRun() { tape_.record_to(nullptr); }
+
+    BlockRun(const StepContext& context, const Block& block, const std::optional<BlockInput>& input,
+             std::vector<SharedTensor>& shared, const RunOptions& options);
+
+    /// Runs ops [begin, end) into `events`.
+    void forward(std::vector<Event>& events, std::size_t begin, std::size_t end);
+    [[nodiscard]] std::size_t ops() const { return block_.ops.size(); }
+    /// The last op that saved a tensor, for the early stop of a recomputation.
+    [[nodiscard]] std::size_t last_saving_op() const { return last_saving_op_; }
+
+    /// Keeps a tensor of the block beyond its names (`outputs.logits`) until `drop_kept`.
+    void keep(int tensor);
+    void drop_kept(std::vector<Event>& events);
+    /// Keeps the input's name: `inputs_embeds` of the function that runs the blocks.
+    void keep_input();
+
+    /// The output goes to the next block; says what that receives.
+    BlockInput hand_over_output();
+    /// The output was only needed by the forward of a recomputation.
+    void drop_output(std::vector<Event>& events);
+    /// Autocast exits.
+    void end_autocast(std::vector<Event>& events);
+    /// True when a saved tensor refers to the shared tensor.
+    [[nodiscard]] bool saves_shared(std::size_t index) const;
+    /// The stem's `until_model_end` tensors but its output: their names go.
+    void drop_model_names(std::vector<Event>& events);
+    /// Tensors that the stem made for all blocks: their names go.
+    void drop_shared(std::vector<Event>& events, std::size_t index);
+
+    /// Backward of the block; the gradient of its input lives on.
+    Tape::BoundaryGradient backward(std::vector<Event>& events, Tape::BoundaryGradient of_output);
+    void release_collected(std::vector<Event>& events);
+
+private:
+    void plan_lifetimes();
+    void run_op(std::size_t index);
+    void finish_op(std::size_t index);
+
+    const StepContext& context_;
+    const Block& block_;
+    std::vector<SharedTensor>& shared_;
+    RunOptions options_;
+    Tape tape_;
+    std::vector<std::size_t> leaves_;
+    std::vector<Ref> tensors_;       ///< names, by tensor of the block
+    std::vector<std::size_t> dies_;  ///< per tensor: after how many ops its name ends
+    std::vector<int> early_;         ///< per op: the op whose `Kernel::first` runs after it; -1
+    std::vector<Ref> early_results_; ///< per op
+    std::vector<Ref> held_;          ///< until the block's forward returns
+    std::vector<Ref> kept_;
+    Ref input_;                      ///< alias for the boundary gradient
+    Ref output_alias_;
+    std::vector<int> shared_of_;     ///< index of Model::shared -> tensor of the block; -1
+    std::size_t last_saving_op_ = 0;
+    const Dtype* activations_ = nullptr;
+};
+
+}  // namespace membudget

@@ -1,0 +1,382 @@
+#include "step/model_pass.hpp"
+
+#include <algorithm>
+#include <numeric>
+
+#include "step/states.hpp"
+
+namespace membudget {
+
+namespace {
+
+bool same(const BlockInput& a, const BlockInput& b) {
+    return a.numel == b.numel && a.dtype == b.dtype && a.requires_grad == b.requires_grad &&
+           a.owned == b.owned && a.term == b.term;
+}
+
+bool same(const Tape::BoundaryGradient& a, const Tape::BoundaryGradient& b) {
+    return a.exists == b.exists && a.view == b.view && a.bytes == b.bytes;
+}
+
+bool is_loss(OpKind kind) {
+    return kind == OpKind::causal_lm_loss || kind == OpKind::masked_lm_loss ||
+           kind == OpKind::pooler_loss;
+}
+
+}  // namespace
+
+ModelPass::ModelPass(const Job& job, TermTable& terms, std::vector<TermNote>& notes)
+    : job_(job), model_(*job.model), context_{job, *job.model, terms, {}, 0, 0} {
+    context_.tape_terms.backward = terms.intern("temporaries/backward");
+    context_.tape_terms.gradients = terms.intern("gradients");
+    context_.tape_terms.collected = terms.intern("communication/unsharded_gradients");
+    context_.tape_terms.update = terms.intern("temporaries/optimizer_step");
+    context_.recompute = terms.intern("temporaries/recompute");
+    context_.checkpoint_inputs = terms.intern("activations/checkpoint_inputs");
+    (void)notes;
+    plan_runs();
+}
+
+// --- which layers, in which runs -------------------------------------------------------------------
+
+void ModelPass::append_run(const std::string& prefix, std::vector<Layer> unit, std::int64_t count,
+                           std::int64_t first_index) {
+    if (count > 0 && !unit.empty()) runs_.push_back({prefix, std::move(unit), count, first_index});
+}
+
+void ModelPass::plan_runs() {
+    const Checkpointing& checkpointing = job_.checkpointing;
+    std::int64_t index = 0;  // of the next checkpointable layer
+    for (const Section& section : model_.sections) {
+        for (const int b : section.pattern)
+            for (const Parameter& parameter : block(b).parameters)
+                if (!parameter.tied_to.empty()) tied_.push_back(parameter.tied_to);
+        const Block& first = block(section.pattern.front());
+        if (first.input < 0) {
+            stem_block_ = section.pattern.front();
+            continue;
+        }
+        if (first.output < 0) {
+            head_block_ = section.pattern.front();
+            continue;
+        }
+        const auto pattern = static_cast<std::int64_t>(section.pattern.size());
+        // A unit covers whole patterns and whole strides of "every n-th".
+        const auto layers_until = [&](std::int64_t begin, std::int64_t end, bool on) {
+            if (end <= begin) return;
+            const std::int64_t unit_length = on ? std::lcm(pattern, checkpointing.every) : pattern;
+            std::int64_t at = begin;
+            const auto layer_at = [&](std::int64_t i) {
+                const int b = section.pattern[static_cast<std::size_t>(i % pattern)];
+                return Layer{b, on && block(b).checkpointable && (index + i) % checkpointing.every == 0,
+                             false};
+            };
+            const std::int64_t copies = (end - begin) / unit_length;
+            std::vector<Layer> unit;
+            for (std::int64_t i = 0; i < unit_length && copies > 0; ++i) unit.push_back(layer_at(at + i));
+            append_run(section.prefix, unit, copies, section.first_index + at);
+            at += copies * unit_length;
+            std::vector<Layer> rest;
+            for (std::int64_t i = at; i < end; ++i) rest.push_back(layer_at(i));
+            append_run(section.prefix, rest, 1, section.first_index + at);
+        };
+        const std::int64_t total = detail::checked_mul(pattern, section.count);
+        const std::int64_t checkpointed =
+            !checkpointing.enabled ? 0
+            : checkpointing.first  ? std::clamp<std::int64_t>(*checkpointing.first - index, 0, total)
+                                   : total;
+        layers_until(0, checkpointed, true);
+        layers_until(checkpointed, total, false);
+        index += total;
+    }
+    // A layer's output is the kept input of the next one if that is checkpointed. The last copy of a
+    // run may have another follower than the others: it gets a run of its own then.
+    std::vector<Run> planned;
+    for (std::size_t r = 0; r < runs_.size(); ++r) {
+        Run run = runs_[r];
+        const bool next = r + 1 < runs_.size() && runs_[r + 1].unit.front().checkpointed;
+        for (std::size_t i = 0; i + 1 < run.unit.size(); ++i)
+            run.unit[i].output_is_checkpoint = run.unit[i + 1].checkpointed;
+        run.unit.back().output_is_checkpoint = run.unit.front().checkpointed;
+        if (run.count == 1 || next == run.unit.front().checkpointed) {
+            run.unit.back().output_is_checkpoint = next;
+            planned.push_back(std::move(run));
+            continue;
+        }
+        Run last = run;
+        last.count = 1;
+        last.first_index = run.first_index +
+                           (run.count - 1) * static_cast<std::int64_t>(run.unit.size());
+        last.unit.back().output_is_checkpoint = next;
+        --run.count;
+        planned.push_back(std::move(run));
+        planned.push_back(std::move(last));
+    }
+    runs_ = std::move(planned);
+}
+
+// --- forward ---------------------------------------------------------------------------------------
+
+RunOptions ModelPass::options(const Layer& layer, const std::string& prefix) const {
+    RunOptions made;
+    made.gradients = mode_;
+    made.output_is_checkpoint = layer.output_is_checkpoint;
+    made.prefix = prefix;
+    return made;
+}
+
+StepNode ModelPass::node(Phase phase, const char* pass, int block_index,
+                         std::vector<Event> events) const {
+    StepNode made;
+    made.phase = phase;
+    made.pass = pass;
+    made.block = block_index;
+    made.events = std::move(events);
+    return made;
+}
+
+std::size_t ModelPass::visit(const Layer& layer, const std::string& prefix, const BlockInput& input,
+                             bool keep_input) {
+    auto made = std::make_unique<Visit>();
+    made->layer = layer;
+    made->prefix = prefix;
+    made->input = input;
+    made->keeps_input = keep_input;
+    RunOptions how = options(layer, prefix);
+    how.grad_enabled = !layer.checkpointed;
+    BlockInput given = input;
+    if (layer.checkpointed) given.owned = false;  // the checkpoint holds it until its backward
+    made->run = std::make_unique<BlockRun>(context_, block(layer.block), given, shared_, how);
+    if (keep_input) made->run->keep_input();
+    made->run->forward(made->forward, 0, made->run->ops());
+    made->output = made->run->hand_over_output();
+    if (layer.checkpointed) made->output.requires_grad = true;
+    made->run->end_autocast(made->autocast_end);
+    visits_.push_back(std::move(made));
+    return visits_.size() - 1;
+}
+
+void ModelPass::forward_run(const Run& run, BlockInput& input, bool& keep_input,
+                            std::vector<StepNode>& out) {
+    const auto length = static_cast<std::int64_t>(run.unit.size());
+    std::int64_t done = 0;
+    while (done < run.count) {
+        // One copy is simulated; if it leaves what it found, all that follow are like it.
+        Group group;
+        group.first_index = run.first_index + done * length;
+        group.unit_length = length;
+        const BlockInput before = input;
+        const bool kept = keep_input;
+        StepNode unit;
+        unit.phase = Phase::forward;
+        for (std::size_t i = 0; i < run.unit.size(); ++i) {
+            const std::size_t index = visit(run.unit[i], run.prefix, input, keep_input && i == 0);
+            input = visits_[index]->output;
+            group.visits.push_back(index);
+            StepNode layer = node(Phase::forward, "forward", run.unit[i].block, visits_[index]->forward);
+            layer.first_copy = group.first_index + static_cast<std::int64_t>(i);
+            layer.copy_step = length;
+            unit.children.push_back(std::move(layer));
+        }
+        keep_input = false;
+        group.count = !kept && same(before, input) ? run.count - done : 1;
+        done += group.count;
+        unit.repeat = group.count;
+        out.push_back(std::move(unit));
+        groups_.push_back(std::move(group));
+    }
+}
+
+void ModelPass::forward(GradientMode mode, std::vector<StepNode>& out) {
+    mode_ = mode;
+    head_.reset();
+    stem_.reset();
+    visits_.clear();
+    groups_.clear();
+    stem_autocast_end_.clear();
+    shared_.assign(model_.shared.size(), {});
+
+    const auto prefix_of = [&](int b) -> const std::string& {
+        for (const Section& section : model_.sections)
+            if (section.pattern.front() == b) return section.prefix;
+        MEMBUDGET_ENSURE(false, "a block without a section");
+        return model_.sections.front().prefix;
+    };
+    RunOptions how;
+    how.gradients = mode;
+    how.pending = &tied_;
+    how.prefix = prefix_of(stem_block_);
+    how.output_is_checkpoint = !runs_.empty() && runs_.front().unit.front().checkpointed;
+    stem_ = std::make_unique<BlockRun>(context_, block(stem_block_), std::nullopt, shared_, how);
+    std::vector<Event> events;
+    stem_->forward(events, 0, stem_->ops());
+    BlockInput input = stem_->hand_over_output();
+    out.push_back(node(Phase::forward, "forward", stem_block_, std::move(events)));
+
+    const Block& stem = block(stem_block_);
+    bool keep_input =
+        stem.tensors[static_cast<std::size_t>(stem.output)].held == Held::until_model_end;
+    for (const Run& run : runs_) forward_run(run, input, keep_input, out);
+
+    how = {};
+    how.gradients = mode;
+    how.later = &tied_;
+    how.prefix = prefix_of(head_block_);
+    head_ = std::make_unique<BlockRun>(context_, block(head_block_), input, shared_, how);
+    const Block& head = block(head_block_);
+    loss_begin_ = head.ops.size();
+    for (std::size_t i = head.ops.size(); i-- > 0;)
+        if (is_loss(head.ops[i].kind)) loss_begin_ = i;
+    const auto base_end = std::min(static_cast<std::size_t>(head.base_model_end), loss_begin_);
+    std::vector<Event> first, names, second;
+    head_->forward(first, 0, base_end);
+    end_of_base_model(names);
+    head_->forward(second, base_end, loss_begin_);
+    out.push_back(node(Phase::forward, "forward", head_block_, std::move(first)));
+    out.push_back(node(Phase::forward, "forward", stem_block_, std::move(names)));
+    out.push_back(node(Phase::forward, "forward", head_block_, std::move(second)));
+}
+
+void ModelPass::end_of_base_model(std::vector<Event>& events) {
+    stem_->drop_model_names(events);
+    if (!visits_.empty() && visits_.front()->keeps_input) visits_.front()->run->drop_kept(events);
+    for (std::size_t i = 0; i < shared_.size(); ++i) {
+        const bool saved = std::any_of(visits_.begin(), visits_.end(), [&](const auto& visit) {
+            return visit->run->saves_shared(i) || visit->layer.checkpointed;
+        });
+        if (!saved) {
+            stem_->drop_shared(events, i);
+            shared_[i] = {};
+        }
+    }
+}
+
+void ModelPass::loss(std::vector<StepNode>& out) {
+    std::vector<Event> events;
+    const Block& head = block(head_block_);
+    if (job_.keep_logits && loss_begin_ < head.ops.size() && !head.ops[loss_begin_].inputs.empty())
+        head_->keep(head.ops[loss_begin_].inputs.front());
+    head_->forward(events, loss_begin_, head_->ops());
+    out.push_back(node(Phase::loss, "loss", head_block_, std::move(events)));
+    if (job_.precision.autocast == nullptr) return;
+    std::vector<Event> ends;
+    head_->end_autocast(ends);
+    out.push_back(node(Phase::loss, "autocast exit", head_block_, std::move(ends)));
+    for (const Group& group : groups_) {
+        StepNode unit;
+        unit.phase = Phase::loss;
+        unit.repeat = group.count;
+        for (const std::size_t index : group.visits)
+            unit.children.push_back(node(Phase::loss, "autocast exit", visits_[index]->layer.block,
+                                         visits_[index]->autocast_end));
+        out.push_back(std::move(unit));
+    }
+    std::vector<Event> last;
+    stem_->end_autocast(last);
+    out.push_back(node(Phase::loss, "autocast exit", stem_block_, std::move(last)));
+}
+
+// --- backward --------------------------------------------------------------------------------------
+
+std::unique_ptr<BlockRun> ModelPass::rerun(const Visit& visit) {
+    auto run = std::make_unique<BlockRun>(context_, block(visit.layer.block), visit.input, shared_,
+                                          options(visit.layer, visit.prefix));
+    std::vector<Event> ignored;
+    run->forward(ignored, 0, run->ops());
+    (void)run->hand_over_output();
+    run->end_autocast(ignored);
+    return run;
+}
+
+Tape::BoundaryGradient ModelPass::backward_visit(const Visit& visit, BlockRun* run,
+                                                 Tape::BoundaryGradient gradient,
+                                                 std::vector<Event>& recompute,
+                                                 std::vector<Event>& events) {
+    if (!visit.layer.checkpointed) {
+        const auto result = run->backward(events, gradient);
+        run->release_collected(events);
+        return result;
+    }
+    // The region's forward runs again; its input was kept.
+    RunOptions how = options(visit.layer, visit.prefix);
+    how.recompute = true;
+    how.output_is_checkpoint = false;
+    BlockInput input = visit.input;
+    input.requires_grad = true;
+    BlockRun again(context_, block(visit.layer.block), input, shared_, how);
+    again.keep_input();
+    // Without reentrance recomputation stops once the last saved tensor is there
+    // [torch/utils/checkpoint.py early_stop].
+    again.forward(recompute, 0, again.ops());
+    if (!job_.checkpointing.reentrant) again.drop_output(recompute);
+    again.end_autocast(recompute);
+    auto result = again.backward(events, gradient);
+    again.release_collected(events);
+    again.drop_output(events);
+    again.drop_kept(events);
+    if (!visit.input.requires_grad) result = {};
+    return result;
+}
+
+Tape::BoundaryGradient ModelPass::backward_unit(const Group& group, Tape::BoundaryGradient gradient,
+                                                std::vector<StepNode>& nodes, bool fresh) {
+    for (std::size_t i = group.visits.size(); i-- > 0;) {
+        Visit& visit = *visits_[group.visits[i]];
+        std::unique_ptr<BlockRun> again;
+        if (!fresh && !visit.layer.checkpointed) again = rerun(visit);
+        std::vector<Event> recompute, events;
+        gradient = backward_visit(visit, again ? again.get() : visit.run.get(), gradient, recompute, events);
+        const auto position = [&](StepNode& made) {
+            made.first_copy = group.first_index + (group.count - 1) * group.unit_length +
+                              static_cast<std::int64_t>(i);
+            made.copy_step = -group.unit_length;
+        };
+        if (!recompute.empty()) {
+            nodes.push_back(node(Phase::backward, "recompute", visit.layer.block, std::move(recompute)));
+            position(nodes.back());
+        }
+        nodes.push_back(node(Phase::backward, "backward", visit.layer.block, std::move(events)));
+        position(nodes.back());
+    }
+    return gradient;
+}
+
+void ModelPass::backward_group(const Group& group, Tape::BoundaryGradient& gradient,
+                               std::vector<StepNode>& out) {
+    std::int64_t done = 0;
+    bool fresh = true;
+    while (done < group.count) {
+        StepNode unit;
+        unit.phase = Phase::backward;
+        Group rest = group;
+        rest.count = group.count - done;
+        const Tape::BoundaryGradient after = backward_unit(rest, gradient, unit.children, fresh);
+        fresh = false;
+        unit.repeat = same(after, gradient) ? group.count - done : 1;
+        done += unit.repeat;
+        gradient = after;
+        out.push_back(std::move(unit));
+    }
+}
+
+void ModelPass::backward(std::vector<StepNode>& out) {
+    std::vector<Event> events;
+    Tape::BoundaryGradient gradient = head_->backward(events, {});
+    head_->release_collected(events);
+    out.push_back(node(Phase::backward, "backward", head_block_, std::move(events)));
+    for (std::size_t g = groups_.size(); g-- > 0;) backward_group(groups_[g], gradient, out);
+    std::vector<Event> last;
+    for (std::size_t i = 0; i < shared_.size(); ++i)
+        if (shared_[i].dtype != nullptr) stem_->drop_shared(last, i);
+    stem_->backward(last, gradient);
+    stem_->release_collected(last);
+    out.push_back(node(Phase::backward, "backward", stem_block_, std::move(last)));
+}
+
+void ModelPass::drop_outputs(Phase phase, std::vector<StepNode>& out) {
+    std::vector<Event> events;
+    head_->drop_kept(events);
+    if (!events.empty()) out.push_back(node(phase, "outputs", head_block_, std::move(events)));
+}
+
+}  // namespace membudget

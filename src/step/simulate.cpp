@@ -1,0 +1,323 @@
+// One training step of one rank: model states, micro-batches, optimizer step, as a tree of events.
+
+#include <algorithm>
+#include <array>
+#include <memory>
+#include <optional>
+
+#include <fmt/format.h>
+
+#include "membudget/step.hpp"
+#include "step/model_pass.hpp"
+#include "step/states.hpp"
+#include "step/stated.hpp"
+
+namespace membudget {
+
+std::string_view name_of(Basis basis) {
+    constexpr std::string_view kNames[] = {"exact", "derived", "calibrated", "assumed", "stated"};
+    return kNames[static_cast<std::size_t>(basis)];
+}
+
+std::string_view name_of(Total total) {
+    constexpr std::string_view kNames[] = {"allocated", "reserved", "device", "host"};
+    return kNames[static_cast<std::size_t>(total)];
+}
+
+namespace {
+
+StepNode leaf(Phase phase, const char* pass, std::vector<Event> events) {
+    StepNode node;
+    node.phase = phase;
+    node.pass = pass;
+    node.events = std::move(events);
+    return node;
+}
+
+/// Model states of a count of parameters without an architecture: one array each.
+void anonymous_states(const Job& job, Step& step, std::vector<Event>& start) {
+    const Precision& precision = job.precision;
+    const Sharding& sharding = *job.data.sharding;
+    const auto array = [&](std::string_view path, Bytes whole, Partition partition,
+                           std::string formula, std::string_view source) {
+        const std::int64_t n = partition == Partition::whole ? 1 : job.data.shard;
+        const TermId term = step.terms.intern(path);
+        start.push_back({ceil_div(whole, n).count(), 0, 1, -1, term, {kNoOp, ""}});
+        if (n > 1) formula += fmt::format(" / {} ranks", n);
+        note(step.notes, term, {Basis::exact, Total::allocated, std::move(formula), std::string(source)});
+    };
+    const auto plain = [&](std::string_view path, const Dtype& type, Partition partition) {
+        array(path, bytes_of(Elements(job.anonymous_parameters), type), partition,
+              fmt::format("{} parameters x {} B ({})", group_digits(job.anonymous_parameters),
+                          type.bits / 8, type.name),
+              precision.source);
+    };
+    plain("parameters", *precision.parameters, sharding.parameters);
+    plain("gradients", precision.gradients != nullptr ? *precision.gradients : *precision.parameters,
+          sharding.gradients);
+    const Dtype& updated =
+        precision.master_weights != nullptr ? *precision.master_weights : *precision.parameters;
+    if (precision.master_weights != nullptr)
+        plain("optimizer_states/master_weights", *precision.master_weights, sharding.states);
+    // Without shapes the count is taken as one tensor.
+    const std::array<std::int64_t, 1> shape{job.anonymous_parameters};
+    for (std::size_t i = 0; i < job.optimizer.row->slots.size(); ++i) {
+        const StateSlot& slot = job.optimizer.row->slots[i];
+        const Dtype* over = job.optimizer.slot_dtypes[i];
+        const Dtype& type = over != nullptr               ? *over
+                            : slot.dtype != nullptr       ? *slot.dtype
+                            : precision.states != nullptr ? *precision.states
+                                                          : updated;
+        array("optimizer_states/" + std::string(slot.name),
+              slot.size(shape, type, job.optimizer.options), sharding.states,
+              fmt::format("{}: {} over {} parameters", job.optimizer.row->name, slot.rule,
+                          group_digits(job.anonymous_parameters)),
+              job.optimizer.row->source);
+    }
+}
+
+/// Builds the tree of one job.
+class StepBuilder {
+public:
+    StepBuilder(const Job& job, Bound bound) : job_(job), bound_(bound) {}
+
+    Step build() {
+        std::vector<Event> start;
+        if (job_.model != nullptr && job_.model->step_unsupported.empty()) {
+            derive();
+        } else if (job_.anonymous_parameters > 0) {
+            anonymous_states(job_, step_, start);
+            state_only(std::move(start));
+        } else {
+            state_only({});
+        }
+        return std::move(step_);
+    }
+
+private:
+    void derive();
+    void state_only(std::vector<Event> start);
+    void micro_batch(std::vector<StepNode>& out, std::int64_t repeat, GradientMode mode, bool first,
+                     bool last);
+    void stated(std::vector<StepNode>& out, Phase phase, std::vector<Event> events) {
+        if (!events.empty()) out.push_back(leaf(phase, "stated", std::move(events)));
+    }
+
+    const Job& job_;
+    const Bound bound_;
+    Step step_;
+    std::unique_ptr<StatedTerms> stated_;
+    std::unique_ptr<ModelPass> pass_;
+};
+
+void StepBuilder::state_only(std::vector<Event> start) {
+    // Parameters and states live always; gradients from backward to the optimizer step.
+    stated_ = std::make_unique<StatedTerms>(job_, bound_, step_);
+    stated_->drop_replaced(start);
+    std::vector<Event> gradients;
+    const TermId gradient_term = step_.terms.intern("gradients");
+    std::erase_if(start, [&](const Event& event) {
+        if (event.term == gradient_term) gradients.push_back(event);
+        return event.term == gradient_term;
+    });
+    std::vector<StepNode>& out = step_.root.children;
+    out.push_back(leaf(Phase::forward, "start", std::move(start)));
+    stated(out, Phase::forward, stated_->enter(Phase::forward, true));
+    stated(out, Phase::loss, stated_->enter(Phase::loss, true));
+    if (!gradients.empty()) out.push_back(leaf(Phase::backward, "backward", gradients));
+    stated(out, Phase::backward, stated_->enter(Phase::backward, true));
+    if (job_.micro_batches > 1) {
+        StepNode rest;
+        rest.repeat = job_.micro_batches - 1;
+        rest.micro_batch = true;
+        for (const Phase phase : {Phase::forward, Phase::loss, Phase::backward})
+            stated(rest.children, phase, stated_->enter(phase, false));
+        if (!rest.children.empty()) out.push_back(std::move(rest));
+    }
+    stated(out, Phase::optimizer_step, stated_->enter(Phase::optimizer_step, false));
+    out.push_back(leaf(Phase::optimizer_step, "step", {}));
+    step_.unknown_terms = stated_->missing();
+    step_.open_above = !step_.unknown_terms.empty();
+}
+
+void StepBuilder::micro_batch(std::vector<StepNode>& out, std::int64_t repeat, GradientMode mode,
+                              bool first, bool last) {
+    if (repeat <= 0) return;
+    StepNode whole;
+    whole.repeat = repeat;
+    whole.micro_batch = true;
+    std::vector<StepNode>& nodes = whole.children;
+    stated(nodes, Phase::forward, stated_->enter(Phase::forward, first));
+    pass_->forward(mode, nodes);
+    stated(nodes, Phase::loss, stated_->enter(Phase::loss, first));
+    pass_->loss(nodes);
+    stated(nodes, Phase::backward, stated_->enter(Phase::backward, first));
+    pass_->backward(nodes);
+    if (!last) pass_->drop_outputs(Phase::backward, nodes);
+    out.push_back(std::move(whole));
+}
+
+void StepBuilder::derive() {
+    States states = model_states(job_, step_.terms, step_.notes);
+    pass_ = std::make_unique<ModelPass>(job_, step_.terms, step_.notes);
+    stated_ = std::make_unique<StatedTerms>(job_, bound_, step_);
+    std::vector<StepNode>& out = step_.root.children;
+    out.push_back(leaf(Phase::forward, "start", std::move(states.start)));
+
+    const bool stays = job_.precision.gradient_buffer || !job_.zero_grad_to_none;
+    const bool sharded =
+        job_.data.sharding->gradients != Partition::whole && job_.data.shard > 1;
+    const GradientMode later = job_.optimizer.in_backward ? GradientMode::consume
+                               : sharded                  ? GradientMode::collect
+                                                          : GradientMode::add;
+    const GradientMode first = job_.optimizer.in_backward || sharded || stays ? later
+                                                                             : GradientMode::become;
+    const std::int64_t n = job_.micro_batches;
+    micro_batch(out, 1, first, true, n == 1);
+    micro_batch(out, n - 2, later, false, false);
+    micro_batch(out, n > 1 ? 1 : 0, later, false, true);
+
+    stated(out, Phase::optimizer_step, stated_->enter(Phase::optimizer_step, false));
+    out.push_back(std::move(states.optimizer_step));
+    pass_->drop_outputs(Phase::optimizer_step, out);
+    if (!states.zero_grad.empty() && !stays)
+        out.push_back(leaf(Phase::optimizer_step, "zero_grad", std::move(states.zero_grad)));
+    stated_->drop_replaced(step_.root);
+}
+
+/// Gives every tensor a term of its own: the ledger term, the op, the tensor's role.
+void refine(Step& step, const Model* model, StepNode& node) {
+    for (StepNode& child : node.children) refine(step, model, child);
+    for (Event& event : node.events) {
+        std::string op;
+        const std::string_view what = event.label.what;
+        const bool crosses = what == "block output" || what == "gradient between blocks" ||
+                             what == "gradient of tied weight";
+        if (!crosses && model != nullptr && node.block >= 0 && event.label.op != kNoOp) {
+            const Block& block = model->blocks[static_cast<std::size_t>(node.block)];
+            op = block.name;
+            if (event.label.op < block.ops.size()) op += " " + block.ops[event.label.op].name;
+        }
+        const auto name = [&](TermId term) {
+            return fmt::format("{}\n{}\n{}", step.terms.path(term), op, what);
+        };
+        event.term = step.terms.intern(name(event.term));
+    }
+}
+
+/// Profiles of the leaves, computed once and folded for the whole and for each phase.
+class Folder {
+public:
+    explicit Folder(const TermTable& terms) : terms_(terms) {}
+
+    /// `only`: peaks count in leaves of this phase alone; the others only move the level.
+    Profile fold(const StepNode& node, std::optional<Phase> only) {
+        next_ = 0;
+        return fold_node(node, only);
+    }
+
+private:
+    Profile fold_node(const StepNode& node, std::optional<Phase> only) {
+        Profile sum;
+        if (node.children.empty()) {
+            const std::size_t index = next_++;
+            if (index == leaves_.size()) {
+                leaves_.push_back(profile_of(node.events, terms_));
+                leaves_.back().where.leaf =
+                    leaves_.back().where.leaf < 0 ? -1 : static_cast<std::int32_t>(index);
+            }
+            sum = leaves_[index];
+            if (only && node.phase != *only) silence(sum);
+        } else {
+            for (const StepNode& child : node.children) sum = then(sum, fold_node(child, only));
+        }
+        return node.repeat == 1 ? sum : repeat(sum, node.repeat);
+    }
+
+    /// Takes the peak away: only the level changes.
+    static void silence(Profile& profile) {
+        profile.peak = std::max<std::int64_t>(0, profile.total);
+        profile.at_peak = profile.total > 0 ? profile.net : TermBytes{};
+        profile.where = {};
+    }
+
+    const TermTable& terms_;
+    std::vector<Profile> leaves_;
+    std::size_t next_ = 0;
+};
+
+}  // namespace
+
+Step simulate_step(const Job& job, Bound bound, Detail detail) {
+    Step step = StepBuilder(job, bound).build();
+    if (detail == Detail::tensors) refine(step, job.model.get(), step.root);
+    Folder folder(step.terms);
+    step.profile = folder.fold(step.root, std::nullopt);
+    step.notes.resize(step.terms.size());
+    if (detail == Detail::tensors) return step;
+    for (const Phase phase : kPhases) {
+        Profile profile = folder.fold(step.root, phase);
+        const auto index = static_cast<std::size_t>(phase);
+        step.phase_peaks[index] = profile.peak;
+        step.phase_terms[index] = std::move(profile.at_peak);
+    }
+    for (const std::int64_t bytes : step.profile.group_max)
+        step.additive_total = detail::checked_add(step.additive_total, bytes);
+    return step;
+}
+
+namespace {
+
+void unroll_node(const StepNode& node, std::vector<std::int64_t>& copies, const EventVisitor& visit) {
+    if (node.repeat != 1) copies.push_back(0);
+    for (std::int64_t copy = 0; copy < node.repeat; ++copy) {
+        if (node.repeat != 1) copies.back() = copy;
+        for (const StepNode& child : node.children) unroll_node(child, copies, visit);
+        for (const Event& event : node.events) visit(event, node, copies);
+    }
+    if (node.repeat != 1) copies.pop_back();
+}
+
+/// Walks to leaf number `left`, counting down; remembers the copies on the way.
+bool find_leaf(const StepNode& node, std::int32_t& left, std::span<const std::int64_t> copies,
+               Place& place) {
+    std::int64_t copy = 0;
+    if (node.repeat != 1 && !copies.empty()) {
+        copy = copies.front();
+        copies = copies.subspan(1);
+    }
+    if (node.children.empty()) {
+        if (left-- != 0) return false;
+        place.leaf = &node;
+        return true;
+    }
+    for (const StepNode& child : node.children) {
+        if (!find_leaf(child, left, copies, place)) {
+            if (child.micro_batch) place.micro_batch += child.repeat;
+            continue;
+        }
+        if (node.micro_batch)
+            place.micro_batch += copy;
+        else if (node.repeat != 1 && place.copy == 0)
+            place.copy = copy;
+        return true;
+    }
+    return false;
+}
+
+}  // namespace
+
+void unroll(const StepNode& root, const EventVisitor& visit) {
+    std::vector<std::int64_t> copies;
+    unroll_node(root, copies, visit);
+}
+
+Place locate(const StepNode& root, const Where& where) {
+    Place place;
+    if (where.leaf < 0) return place;
+    std::int32_t left = where.leaf;
+    find_leaf(root, left, where.copies, place);
+    return place;
+}
+
+}  // namespace membudget
