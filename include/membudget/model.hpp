@@ -136,8 +136,9 @@ struct Op {
 };
 
 /// A run of ops that is one function of the framework, or the life of one of its names. Scopes nest.
-/// An `until_scope_end` tensor belongs to the innermost scope that holds the op which makes it (a
-/// block's input: to the whole block) and dies at its end.
+/// An `until_scope_end` tensor belongs to the innermost scope that holds the op which makes it and
+/// goes on after it (what a scope's last op makes is its result, which the enclosing scope owns); a
+/// block's input belongs to the whole block. It dies at the end of its scope.
 struct Scope {
     int first_op = 0;
     int end_op = 0;  ///< one past the last

@@ -31,16 +31,16 @@ struct Where {
     friend bool operator==(const Where&, const Where&) = default;
 };
 
-/// A stretch of a step, summarised (design: Σ sums over terms).
+/// A stretch of a step, summarised; sums run over terms.
 ///     net      bytes per term, after minus before
-///     peak     highest total above the start, start included: peak >= max(0, Σ net)
-///     at_peak  bytes per term at that instant, Σ at_peak = peak
+///     peak     highest total above the start, start included: peak >= max(0, sum net)
+///     at_peak  bytes per term at that instant, sum at_peak = peak
 ///     where    the instant; the earliest of equals
 ///     max      per term its own highest above the start, >= 0
 ///     group_max  the same per first path component
 struct Profile {
     TermBytes net, at_peak, max, group_max, group_net;
-    std::int64_t total = 0;  ///< Σ net
+    std::int64_t total = 0;  ///< sum of net
     std::int64_t peak = 0;
     Where where;
 };

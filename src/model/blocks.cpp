@@ -134,12 +134,11 @@ int BlockBuilder::norm(int x, std::string_view name, const Norm& norm, Place pla
     return out;
 }
 
-void BlockBuilder::normalise_heads(std::int64_t heads) {
+void BlockBuilder::normalise_heads(std::int64_t heads, std::vector<std::int64_t> shape) {
     Op& last = block_.ops.back();
     last.attributes.heads = heads;
     for (const int index : last.parameters)
-        block_.parameters[static_cast<std::size_t>(index)].shape = {
-            at(last.outputs.front()).width / heads};
+        block_.parameters[static_cast<std::size_t>(index)].shape = shape;
 }
 
 int BlockBuilder::dropout(int x, std::string_view name, double probability, Place place) {

@@ -104,8 +104,8 @@ public:
     // --- parameters with their ops; `x` and the results are tensors -------------------------------
     int linear(int x, std::string_view name, std::int64_t out, bool bias, Place place);
     int norm(int x, std::string_view name, const Norm& norm, Place place = place::norm);
-    /// The last norm works on each of `heads` heads apart: its weight is that of one head.
-    void normalise_heads(std::int64_t heads);
+    /// The last norm works on each of `heads` heads apart, with weights of `shape`.
+    void normalise_heads(std::int64_t heads, std::vector<std::int64_t> shape);
     int dropout(int x, std::string_view name, double probability, Place place);
     int activation(int x, std::string_view name, Act act, Place place);
     int gated_activation(int gate, int up, std::string_view name, Act act, Place place);
@@ -116,6 +116,7 @@ public:
     std::vector<int> split(int x, std::string_view name, std::initializer_list<std::int64_t> widths,
                            Place place);
 
+    [[nodiscard]] Op& last_op() { return block_.ops.back(); }
     /// Any op; outputs are tensors made before with `tensor` or `shared`.
     Op& op(OpKind kind, std::string name, Place place, std::vector<int> inputs,
            std::vector<int> outputs, std::vector<int> parameters = {});

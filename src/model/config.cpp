@@ -196,6 +196,17 @@ double ConfigReader::number(std::string_view key, double derived) {
     return value.number();
 }
 
+double ConfigReader::number_in(std::string_view key, std::string_view inner, double derived) {
+    const KeyTree* object = raw(key);
+    const KeyTree* value = object != nullptr ? object->find(inner) : nullptr;
+    if (value == nullptr || value->is_null()) return derived;
+    const bool numeric = value->is(KeyTree::Kind::integer) || value->is(KeyTree::Kind::number);
+    if (numeric && std::isfinite(value->number())) return value->number();
+    diagnostics_.invalid(pointer_child(pointer_of(key), inner),
+                         fmt::format("expected a number; got {}", value->describe()));
+    return derived;
+}
+
 double ConfigReader::probability(std::string_view key) {
     const double value = number(key);
     if (value >= 0 && value <= 1) return value;

@@ -64,6 +64,8 @@ public:
     bool flag(std::string_view key, bool derived = false);
     /// Finite; `derived` when absent or null without a default.
     double number(std::string_view key, double derived = 0);
+    /// The member `inner` of the object `key`; `derived` when either is absent.
+    double number_in(std::string_view key, std::string_view inner, double derived);
     /// A probability in [0, 1].
     double probability(std::string_view key);
     std::string text(std::string_view key, std::string_view derived = {});
@@ -85,6 +87,8 @@ public:
     [[nodiscard]] Diagnostics& diagnostics() { return diagnostics_; }
     /// Structural keys that took their class's default, as sentences.
     [[nodiscard]] const std::vector<std::string>& notes() const { return notes_; }
+    /// Adds a sentence about something else that decided a size.
+    void note(std::string text) { notes_.push_back(std::move(text)); }
 
 private:
     struct Found {

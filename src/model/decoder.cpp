@@ -50,7 +50,9 @@ private:
         return after_norm(x, which, [this](int n) { return mlp(n); });
     }
     int named(int x) { return layer_.names_results ? builder_.hold(x) : x; }
-    int layer_dropout(int x, std::string_view module, Place place) {
+    /// What the layer does with the result of a sublayer before it adds it.
+    int finished(int x, std::string_view module, Place place) {
+        if (layer_.scales_results) x = builder_.scale(x, "residual_multiplier", place::residual);
         return module.empty() ? x : builder_.dropout(x, module, layer_.dropout, place);
     }
     std::string in_attention(std::string_view name) const {
@@ -67,8 +69,23 @@ private:
 
 int LayerBuilder::head_norm(int x, std::string_view name, std::int64_t heads) {
     const AttentionPlan& a = layer_.attention;
-    const int out = builder_.norm(x, in_attention(name), a.qk_norm_kind, place::attention);
-    if (a.qk_norm == QkNorm::per_head) builder_.normalise_heads(heads);
+    const std::string path = in_attention(name);
+    if (a.qk_norm != QkNorm::listed) {
+        const int out = builder_.norm(x, path, a.qk_norm_kind, place::attention);
+        if (a.qk_norm == QkNorm::per_head) builder_.normalise_heads(heads, {a.head_dim});
+        if (a.qk_norm == QkNorm::each_head) builder_.normalise_heads(heads, {heads, a.head_dim});
+        return out;
+    }
+    std::vector<int> weights;
+    for (std::int64_t head = 0; head < heads; ++head)
+        for (const int weight : builder_.norm_weights(fmt::format("{}.norms.{}", path, head),
+                                                      a.head_dim, a.qk_norm_kind))
+            weights.push_back(weight);
+    const int out = builder_.tensor(path, builder_.width(x));
+    OpAttributes& attributes = builder_.op(a.qk_norm_kind.kind, path, place::attention, {x}, {out},
+                                           std::move(weights)).attributes;
+    attributes.heads = heads;
+    attributes.norm = a.qk_norm_kind.style;
     return out;
 }
 
@@ -87,7 +104,8 @@ void LayerBuilder::projections(int x, int& q, int& k, int& v) {
         v = parts[2];
         builder_.hold(fused);
     } else {
-        q = builder_.linear(x, in_attention(a.q), q_width, a.bias, place::attention);
+        q = builder_.linear(x, in_attention(a.q), a.gated ? 2 * q_width : q_width, a.bias,
+                            place::attention);
         if (a.scales_query) q = builder_.scale(q, in_attention("scaling"), place::attention);
         if (a.qk_norm != QkNorm::none) q = head_norm(q, a.q_norm, a.heads);
         k = builder_.linear(x, in_attention(a.k), kv_width, a.bias, place::attention);
@@ -99,6 +117,11 @@ void LayerBuilder::projections(int x, int& q, int& k, int& v) {
 int LayerBuilder::attention(int x) {
     const AttentionPlan& a = layer_.attention;
     const auto function = builder_.scope();
+    if (a.weights) {
+        a.weights(builder_);
+        return x;
+    }
+    if (a.sinks) builder_.parameter(in_attention("sinks"), {a.heads}, Component::attention);
     int q = -1;
     int k = -1;
     int v = -1;
@@ -144,6 +167,10 @@ int LayerBuilder::attention(int x) {
 
 int LayerBuilder::mlp(int x) {
     const MlpPlan& m = layer_.mlp;
+    if (m.weights) {
+        m.weights(builder_);
+        return x;
+    }
     if (m.experts.count > 0) return experts(x);
     const auto function = builder_.scope();
     int out = m.gated ? gated_mlp(x) : plain_mlp(x);
@@ -205,7 +232,7 @@ int LayerBuilder::experts(int x) {
         parameters.push_back(builder_.parameter(join(join(shared, "down_proj"), "weight"),
                                                 {hidden, e.shared_width}, Component::mlp));
         if (e.shared_gate)
-            parameters.push_back(builder_.parameter(in_mlp("shared_expert_gate.weight"),
+            parameters.push_back(builder_.parameter(in_mlp(join(e.shared_gate_name, "weight")),
                                                     {1, hidden}, Component::router));
     }
     const int out = builder_.tensor(std::string(layer_.mlp.module), hidden);
@@ -223,18 +250,16 @@ Block LayerBuilder::build() {
     BlockBuilder& b = builder_;
     if (plan_.transposed_linear) b.transpose_linears();
     const int x = b.input(plan_.hidden);
-    const auto attention_dropout = [&](int value) {
-        return layer_dropout(value, layer_.attention_dropout, place::attention);
+    const auto attended = [&](int value) {
+        return finished(value, layer_.attention_dropout, place::attention);
     };
-    const auto mlp_dropout = [&](int value) {
-        return layer_dropout(value, layer_.mlp_dropout, place::mlp);
-    };
+    const auto fed = [&](int value) { return finished(value, layer_.mlp_dropout, place::mlp); };
     int out = -1;
     switch (layer_.arrangement) {
         case Arrangement::pre_norm: {
-            const int a = named(attention_dropout(attention_of_norm(x)));
+            const int a = named(attended(attention_of_norm(x)));
             const int h = b.hold(b.add(x, a, "attention_residual"));
-            const int m = named(mlp_dropout(mlp_of_norm(h, 1)));
+            const int m = named(fed(mlp_of_norm(h, 1)));
             out = b.add(h, m, "mlp_residual");
             break;
         }
@@ -253,27 +278,30 @@ Block LayerBuilder::build() {
             break;
         }
         case Arrangement::post_norm: {
-            const int a = attention_dropout(attention(x));
+            const int a = attended(attention(x));
             const int h = b.hold(norm(b.add(x, a, "attention_residual"), 0));
-            const int m = mlp_dropout(mlp(h));
+            const int m = fed(mlp(h));
             out = norm(b.add(h, m, "mlp_residual"), 1);
             break;
         }
         case Arrangement::parallel: {
             const int n = b.hold(norm(x, 0));
-            const int a = b.hold(attention_dropout(attention(n)));
-            const int m = b.hold(mlp_dropout(mlp(n)));
+            const int a = b.hold(attended(attention(n)));
+            const int m = b.hold(fed(mlp(n)));
             const int sum = b.add(a, m, "parallel_residual");
             out = b.add(sum, x, "residual");
             break;
         }
         case Arrangement::parallel_two: {
-            const int a = b.hold(attention_dropout(attention_of_norm(x)));
-            const int m = b.hold(mlp_dropout(mlp_of_norm(x, 1)));
+            const int a = b.hold(attended(attention_of_norm(x)));
+            const int m = b.hold(fed(mlp_of_norm(x, 1)));
             const int sum = b.add(m, a, "parallel_residual");
             out = b.add(sum, x, "residual");
             break;
         }
+        case Arrangement::mixer_only:
+            out = b.add(x, attended(attention_of_norm(x)), "residual");
+            break;
     }
     b.set_checkpointable();
     return std::move(b).finish(out);
@@ -389,6 +417,12 @@ Block build_head(const DecoderPlan& plan, Task task, std::int64_t labels) {
         b.op(OpKind::pooler_loss, "loss", place::loss, {scores}, {loss});
         return std::move(b).finish(-1);
     }
+    if (plan.head_is_embedding) {
+        const int product = b.tensor(std::string(plan.head), plan.vocabulary);
+        b.op(OpKind::linear, std::string(plan.head), place::head, {x}, {product});
+        b.op(OpKind::causal_lm_loss, "loss", place::loss, {b.hold(product)}, {loss});
+        return std::move(b).finish(-1);
+    }
     int logits = b.linear(x, plan.head, plan.vocabulary, plan.head_bias, place::head);
     if (plan.tied)
         b.parameter_named(join(plan.head, "weight")).tied_to =
@@ -413,6 +447,21 @@ std::int64_t intermediate_size(const DecoderPlan& plan) {
 
 }  // namespace
 
+void assign_kinds(DecoderPlan& plan, std::vector<int> kinds) {
+    std::vector<int> renumbered(plan.kinds.size(), -1);
+    std::vector<LayerPlan> used;
+    for (int& kind : kinds) {
+        int& number = renumbered[static_cast<std::size_t>(kind)];
+        if (number < 0) {
+            number = static_cast<int>(used.size());
+            used.push_back(plan.kinds[static_cast<std::size_t>(kind)]);
+        }
+        kind = number;
+    }
+    plan.kinds = std::move(used);
+    plan.order = std::move(kinds);
+}
+
 Model build_decoder(const DecoderPlan& plan, Task task, std::int64_t labels) {
     Model model;
     const SharedTensors ids = declare_shared(plan, model.shared);
@@ -431,6 +480,17 @@ Model build_decoder(const DecoderPlan& plan, Task task, std::int64_t labels) {
         for (const int kind : plan.order) kinds.push_back(kind + 1);
         for (Section& section : sections_of(kinds, prefix))
             model.sections.push_back(std::move(section));
+    }
+    if (plan.predictor_layers > 0) {
+        BlockBuilder extra("predictor");
+        plan.predictor_weights(extra);
+        Block block = LayerBuilder(plan, plan.kinds.front(), ids, model.shared).build();
+        for (Parameter& parameter : std::move(extra).finish(-1).parameters)
+            block.parameters.push_back(std::move(parameter));
+        block.name = "multi-token predictor";
+        model.sections.push_back({base + "mtp_layers.{}.", 0,
+                                  {static_cast<int>(model.blocks.size())}, plan.predictor_layers});
+        model.blocks.push_back(std::move(block));
     }
     model.sections.push_back({"", 0, {static_cast<int>(model.blocks.size())}, 1});
     model.blocks.push_back(build_head(plan, task, labels));
@@ -457,9 +517,11 @@ Result<Model> decoder_family(const Family& family, const KeyTree& config,
     configure(reader, plan);
     if (!diagnostics.empty()) return diagnostics;
 
-    const Task task = chosen.ends_with("Model")                       ? Task::base
-                      : chosen.ends_with("ForSequenceClassification") ? Task::classification
-                                                                      : Task::causal_lm;
+    Task task = Task::causal_lm;
+    if (chosen.ends_with("ForSequenceClassification"))
+        task = Task::classification;
+    else if (chosen.ends_with("Model") && !chosen.ends_with("LMHeadModel") && !plan.base_has_head)
+        task = Task::base;
     Model model = build_decoder(plan, task, label_count(config));
     model.family = family.name;
     model.architecture = chosen;

@@ -5,6 +5,7 @@
 /// arrangement of known blocks is one more function that fills in a plan.
 
 #include <cstdint>
+#include <functional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -23,16 +24,24 @@ enum class Arrangement {
     post_norm,     ///< h = n1(x + A(x));       out = n2(h + M(h))
     parallel,      ///< out = x + A(n1 x) + M(n1 x)
     parallel_two,  ///< out = x + A(n1 x) + M(n2 x)
+    mixer_only,    ///< out = x + A(n1 x)
 };
 
 /// Normalisation of queries and keys before the rotation.
 enum class QkNorm {
     none,
     per_head,   ///< over each head, one weight [head_dim] for all heads
+    each_head,  ///< over each head, a weight of its own: [heads, head_dim]
+    listed,     ///< over each head, a module of its own: `norms.0.weight`, ...
     full,       ///< over all heads together, weight [heads * head_dim]
 };
 
+/// Declares the parameters of a module whose ops are not modelled yet. Such a plan must say so in
+/// `DecoderPlan::step_unsupported`.
+using WeightsOnly = std::function<void(BlockBuilder& builder)>;
+
 struct AttentionPlan {
+    WeightsOnly weights;                 ///< set: instead of everything below
     std::string_view module = "self_attn";
     std::string_view q = "q_proj", k = "k_proj", v = "v_proj", o = "o_proj";
     std::string_view qkv;                ///< one fused projection instead of q, k, v
@@ -46,6 +55,8 @@ struct AttentionPlan {
     std::int64_t rotary_dim = 0;         ///< see `OpAttributes::rotary_dim`
     bool interleaved = false;
     bool alibi = false;
+    bool sinks = false;                  ///< one learned score per head beside those of the keys
+    bool gated = false;                  ///< the query projection also makes a gate of its width
     bool scales_query = false;           ///< the query is scaled by an op of its own
     std::int64_t window = 0;
     double softcap = 0;
@@ -56,6 +67,7 @@ struct AttentionPlan {
 
 /// A feed-forward network, or a mixture of them.
 struct MlpPlan {
+    WeightsOnly weights;                 ///< set: instead of everything below
     std::string_view module = "mlp";
     std::string_view gate = "gate_proj", up = "up_proj", down = "down_proj", act_name = "act_fn";
     std::string_view gate_up;            ///< one fused projection instead of gate and up
@@ -78,6 +90,7 @@ struct MlpPlan {
         std::string_view router = "gate";
         std::string_view experts = "experts";
         std::string_view shared = "shared_expert";
+        std::string_view shared_gate_name = "shared_expert_gate";
     } experts;
 };
 
@@ -89,6 +102,8 @@ struct LayerPlan {
     /// The layer keeps the results of attention and feed-forward under names of their own until it
     /// returns (`attn_output = ...`), instead of rebinding `hidden_states`.
     bool names_results = false;
+    /// The results of attention and feed-forward are multiplied by a number before they are added.
+    bool scales_results = false;
     std::string_view attention_dropout, mlp_dropout;  ///< dropout modules of the layer itself
     double dropout = 0;
 };
@@ -110,6 +125,7 @@ struct DecoderPlan {
     bool head_bias = false;
     bool head_scale = false;
     double head_softcap = 0;
+    bool base_has_head = false;          ///< the class without a head's name has the head all the same
     bool tied = false;
     Norm norm = norms::rms;
     bool transposed_linear = false;      ///< `Conv1D`: weights are [in, out]
@@ -117,15 +133,21 @@ struct DecoderPlan {
     std::int64_t embedding_rows = 0;     ///< rows of the embedding where it has more than the head
     std::int64_t embedding_width = 0;    ///< where a projection follows; 0: hidden
     std::vector<LayerPlan> kinds{LayerPlan{}};
-    /// Kind of each layer; empty: `layer_count` layers of kind 0.
+    /// Kind of each layer; empty: `layer_count` layers of kind 0. See `assign_kinds`.
     std::vector<int> order;
     std::int64_t layer_count = 1;
+    /// Layers that predict further tokens: blocks of kind 0 with parameters of their own for the join
+    /// of hidden state and embedding.
+    std::int64_t predictor_layers = 0;
+    WeightsOnly predictor_weights;
+    bool head_is_embedding = false;      ///< the head multiplies by the embedding itself: no tensor
     std::string step_unsupported;
-    /// Weights of classes that put a name before everything (multimodal wrappers).
-    std::string_view outer;
 
     [[nodiscard]] LayerPlan& layer() { return kinds.front(); }
 };
+
+/// Sets the kind of every layer, and drops kinds that no layer has.
+void assign_kinds(DecoderPlan& plan, std::vector<int> kinds);
 
 /// What a class of the family computes from the last hidden states.
 enum class Task { causal_lm, base, classification };

@@ -6,7 +6,11 @@
 
 #include "membudget/model.hpp"
 #include "model/decoder.hpp"
+#include "model/encoder.hpp"
+#include "model/gpt_like.hpp"
+#include "model/hybrid.hpp"
 #include "model/llama_like.hpp"
+#include "model/moe.hpp"
 
 namespace membudget {
 namespace {
@@ -14,7 +18,8 @@ namespace {
 constexpr Family kFamilies[] = {
     {"llama",
      "LlamaForCausalLM LlamaModel LlamaForSequenceClassification LLaMAForCausalLM",
-     "Llama 1 to 3.x and everything that uses its class (Yi, TinyLlama, SmolLM, DeepSeek LLM, ...)",
+     "Llama 1 to 3.x and everything that uses its class (Yi, TinyLlama, SmolLM, DeepSeek LLM, "
+     "...)",
      "transformers 5.24 models/llama",
      build_decoder_family<configure_llama>,
      "vocab_size=32000 hidden_size=4096 intermediate_size=11008 num_hidden_layers=32 "
@@ -28,6 +33,14 @@ constexpr Family kFamilies[] = {
      "vocab_size=32000 hidden_size=4096 intermediate_size=14336 num_hidden_layers=32 "
      "num_attention_heads=32 num_key_value_heads=8 head_dim hidden_act=silu "
      "tie_word_embeddings=false sliding_window=4096 attention_dropout=0.0"},
+    {"ministral3",
+     "Ministral3ForCausalLM Ministral3Model Ministral3ForSequenceClassification",
+     "Ministral 3",
+     "transformers 5.24 models/ministral3",
+     build_decoder_family<configure_mistral>,
+     "vocab_size=131072 hidden_size=4096 intermediate_size=14336 num_hidden_layers=34 "
+     "num_attention_heads=32 num_key_value_heads=8 head_dim=128 hidden_act=silu "
+     "tie_word_embeddings=false sliding_window attention_dropout=0.0"},
     {"qwen2",
      "Qwen2ForCausalLM Qwen2Model Qwen2ForSequenceClassification",
      "Qwen 1.5, 2 and 2.5",
@@ -46,6 +59,13 @@ constexpr Family kFamilies[] = {
      "num_attention_heads=32 num_key_value_heads=32 head_dim=128 hidden_act=silu "
      "tie_word_embeddings=false attention_bias=false use_sliding_window=false "
      "sliding_window=4096 max_window_layers=28 layer_types attention_dropout=0.0"},
+    {"qwen",
+     "QWenLMHeadModel QWenModel",
+     "Qwen 1",
+     "modeling_qwen.py beside the weights of Qwen/Qwen-7B",
+     build_decoder_family<configure_qwen>,
+     "vocab_size=151936 hidden_size=4096 intermediate_size=22016 num_hidden_layers=32 "
+     "num_attention_heads=32 no_bias=true tie_word_embeddings=false"},
     {"gemma",
      "GemmaForCausalLM GemmaModel GemmaForSequenceClassification",
      "Gemma 1",
@@ -61,9 +81,595 @@ constexpr Family kFamilies[] = {
      build_decoder_family<configure_gemma2>,
      "vocab_size=256000 hidden_size=2304 intermediate_size=9216 num_hidden_layers=26 "
      "num_attention_heads=8 num_key_value_heads=4 head_dim=256 "
-     "hidden_activation=gelu_pytorch_tanh tie_word_embeddings=true "
-     "attention_bias=false attention_dropout=0.0 sliding_window=4096 layer_types "
-     "final_logit_softcapping=30.0 attn_logit_softcapping=50.0"},
+     "hidden_activation=gelu_pytorch_tanh tie_word_embeddings=true attention_bias=false "
+     "attention_dropout=0.0 sliding_window=4096 layer_types final_logit_softcapping=30.0 "
+     "attn_logit_softcapping=50.0"},
+    {"phi3",
+     "Phi3ForCausalLM Phi3Model Phi3ForSequenceClassification",
+     "Phi 3, 3.5 and 4",
+     "transformers 5.24 models/phi3",
+     build_decoder_family<configure_phi3>,
+     "vocab_size=32064 hidden_size=3072 intermediate_size=8192 num_hidden_layers=32 "
+     "num_attention_heads=32 num_key_value_heads head_dim hidden_act=silu "
+     "tie_word_embeddings=false sliding_window partial_rotary_factor rope_parameters "
+     "resid_pdrop=0.0 attention_dropout=0.0"},
+    {"phi",
+     "PhiForCausalLM PhiModel PhiForSequenceClassification",
+     "Phi 1, 1.5 and 2",
+     "transformers 5.24 models/phi",
+     build_decoder_family<configure_phi>,
+     "vocab_size=51200 hidden_size=2048 intermediate_size=8192 num_hidden_layers=24 "
+     "num_attention_heads=32 num_key_value_heads head_dim hidden_act=gelu_new "
+     "tie_word_embeddings=false qk_layernorm=false partial_rotary_factor rope_parameters "
+     "resid_pdrop=0.0 embd_pdrop=0.0 attention_dropout=0.0"},
+    {"phi-msft",
+     "PhiForCausalLM",
+     "Phi 1 to 2 as first published",
+     "the files of microsoft/phi-2 before its class entered transformers",
+     build_decoder_family<configure_phi_msft>,
+     "vocab_size|padded_vocab_size=50304 hidden_size|n_embd=1024 num_hidden_layers|n_layer=20 "
+     "num_attention_heads|n_head=16 n_inner rotary_dim=32 activation_function=gelu_new "
+     "tie_word_embeddings=false resid_pdrop=0.0 embd_pdrop=0.0 attn_pdrop=0.0"},
+    {"mixformer-sequential",
+     "MixFormerSequentialForCausalLM",
+     "Phi 1 to 2 as first published",
+     "the files of microsoft/phi-1_5 before its class entered transformers",
+     build_decoder_family<configure_phi_msft>,
+     "vocab_size|padded_vocab_size=50304 hidden_size|n_embd=1024 num_hidden_layers|n_layer=20 "
+     "num_attention_heads|n_head=16 n_inner rotary_dim=32 activation_function=gelu_new "
+     "tie_word_embeddings=false resid_pdrop=0.0 embd_pdrop=0.0 attn_pdrop=0.0"},
+    {"stablelm",
+     "StableLmForCausalLM StableLmModel StableLmForSequenceClassification",
+     "StableLM 3B, 2",
+     "transformers 5.24 models/stablelm",
+     build_decoder_family<configure_stablelm>,
+     "vocab_size=50304 intermediate_size=6912 hidden_size=2560 num_hidden_layers=32 "
+     "num_attention_heads=32 num_key_value_heads=32 hidden_act=silu tie_word_embeddings=false "
+     "use_qkv_bias=false qk_layernorm=false use_parallel_residual=false partial_rotary_factor "
+     "rope_parameters hidden_dropout=0.0 attention_dropout=0.0"},
+    {"cohere",
+     "CohereForCausalLM CohereModel",
+     "Command R, Aya",
+     "transformers 5.24 models/cohere",
+     build_decoder_family<configure_cohere>,
+     "vocab_size=256000 hidden_size=8192 intermediate_size=22528 num_hidden_layers=40 "
+     "num_attention_heads=64 num_key_value_heads head_dim hidden_act=silu "
+     "tie_word_embeddings=true attention_bias=false attention_dropout=0.0 use_qk_norm=false"},
+    {"cohere2",
+     "Cohere2ForCausalLM Cohere2Model",
+     "Command R7B, Command A",
+     "transformers 5.24 models/cohere2",
+     build_decoder_family<configure_cohere2>,
+     "vocab_size=256000 hidden_size=8192 intermediate_size=22528 num_hidden_layers=40 "
+     "num_attention_heads=64 num_key_value_heads head_dim hidden_act=silu "
+     "tie_word_embeddings=true attention_bias=false attention_dropout=0.0 sliding_window=4096 "
+     "sliding_window_pattern=4 layer_types"},
+    {"olmo",
+     "OlmoForCausalLM OlmoModel OlmoForSequenceClassification",
+     "OLMo 1",
+     "transformers 5.24 models/olmo",
+     build_decoder_family<configure_olmo>,
+     "vocab_size=50304 hidden_size=4096 intermediate_size=11008 num_hidden_layers=32 "
+     "num_attention_heads=32 num_key_value_heads head_dim hidden_act=silu "
+     "tie_word_embeddings=false attention_bias=false attention_dropout=0.0 clip_qkv"},
+    {"olmo2",
+     "Olmo2ForCausalLM Olmo2Model Olmo2ForSequenceClassification",
+     "OLMo 2",
+     "transformers 5.24 models/olmo2",
+     build_decoder_family<configure_olmo2>,
+     "vocab_size=50304 hidden_size=4096 intermediate_size=11008 num_hidden_layers=32 "
+     "num_attention_heads=32 num_key_value_heads head_dim hidden_act=silu "
+     "tie_word_embeddings=false attention_bias=false attention_dropout=0.0"},
+    {"olmo3",
+     "Olmo3ForCausalLM Olmo3Model Olmo3ForSequenceClassification",
+     "OLMo 3",
+     "transformers 5.24 models/olmo3",
+     build_decoder_family<configure_olmo3>,
+     "vocab_size=50304 hidden_size=4096 intermediate_size=11008 num_hidden_layers=32 "
+     "num_attention_heads=32 num_key_value_heads head_dim hidden_act=silu "
+     "tie_word_embeddings=false attention_bias=false attention_dropout=0.0 sliding_window=4096 "
+     "layer_types"},
+    {"glm",
+     "GlmForCausalLM GlmModel GlmForSequenceClassification",
+     "GLM-4 9B",
+     "transformers 5.24 models/glm",
+     build_decoder_family<configure_glm>,
+     "vocab_size=151552 hidden_size=4096 intermediate_size=13696 num_hidden_layers=40 "
+     "num_attention_heads=32 num_key_value_heads=2 head_dim=128 hidden_act=silu "
+     "tie_word_embeddings=false attention_bias=true attention_dropout=0.0 "
+     "partial_rotary_factor rope_parameters"},
+    {"glm4",
+     "Glm4ForCausalLM Glm4Model Glm4ForSequenceClassification",
+     "GLM-4 0414",
+     "transformers 5.24 models/glm4",
+     build_decoder_family<configure_glm4>,
+     "vocab_size=151552 hidden_size=4096 intermediate_size=13696 num_hidden_layers=40 "
+     "num_attention_heads=32 num_key_value_heads=2 head_dim=128 hidden_act=silu "
+     "tie_word_embeddings=false attention_bias=true attention_dropout=0.0 "
+     "partial_rotary_factor rope_parameters"},
+    {"chatglm",
+     "ChatGLMForConditionalGeneration ChatGLMModel",
+     "ChatGLM 2, 3 and GLM-4 with the code beside their weights",
+     "modeling_chatglm.py beside the weights of THUDM/chatglm3-6b",
+     build_decoder_family<configure_chatglm>,
+     "vocab_size|padded_vocab_size=65024 hidden_size=4096 num_hidden_layers|num_layers=28 "
+     "num_attention_heads=32 kv_channels=128 ffn_hidden_size=13696 multi_query_attention=false "
+     "multi_query_group_num=1 add_bias_linear=false add_qkv_bias=false rmsnorm=true "
+     "post_layer_norm=true"},
+    {"granite",
+     "GraniteForCausalLM GraniteModel",
+     "Granite 3",
+     "transformers 5.24 models/granite",
+     build_decoder_family<configure_granite>,
+     "vocab_size=32000 hidden_size=4096 intermediate_size=11008 num_hidden_layers=32 "
+     "num_attention_heads=32 num_key_value_heads head_dim hidden_act=silu "
+     "tie_word_embeddings=false attention_bias=false attention_dropout=0.0 mlp_bias=false"},
+    {"smollm3",
+     "SmolLM3ForCausalLM SmolLM3Model SmolLM3ForSequenceClassification",
+     "SmolLM 3",
+     "transformers 5.24 models/smollm3",
+     build_decoder_family<configure_smollm3>,
+     "vocab_size=128256 hidden_size=2048 intermediate_size=11008 num_hidden_layers=36 "
+     "num_attention_heads=16 num_key_value_heads=4 head_dim hidden_act=silu "
+     "tie_word_embeddings=true attention_bias=false attention_dropout=0.0 mlp_bias=false "
+     "no_rope_layers no_rope_layer_interval=4"},
+    {"minicpm",
+     "MiniCPMForCausalLM MiniCPMModel MiniCPMForSequenceClassification",
+     "MiniCPM 1 and 2",
+     "modeling_minicpm.py beside the weights of openbmb/MiniCPM-2B",
+     build_decoder_family<configure_minicpm>,
+     "vocab_size=32000 hidden_size=4096 intermediate_size=11008 num_hidden_layers=32 "
+     "num_attention_heads=32 num_key_value_heads hidden_act=silu tie_word_embeddings=true "
+     "attention_bias=false attention_dropout=0.0"},
+    {"internlm",
+     "InternLMForCausalLM InternLMModel InternLMForSequenceClassification",
+     "InternLM 1",
+     "modeling_internlm.py beside the weights of internlm/internlm-7b",
+     build_decoder_family<configure_internlm>,
+     "vocab_size=103168 hidden_size=4096 intermediate_size=11008 num_hidden_layers=32 "
+     "num_attention_heads=32 hidden_act=silu tie_word_embeddings=false bias=true "
+     "attention_dropout=0.0"},
+    {"internlm2",
+     "InternLM2ForCausalLM InternLM2Model InternLM2ForSequenceClassification",
+     "InternLM 2",
+     "modeling_internlm2.py beside the weights of internlm/internlm2-7b",
+     build_decoder_family<configure_internlm2>,
+     "vocab_size=103168 hidden_size=4096 intermediate_size=11008 num_hidden_layers=32 "
+     "num_attention_heads=32 num_key_value_heads hidden_act=silu tie_word_embeddings=false "
+     "bias=true attention_dropout=0.0"},
+    {"mimo",
+     "MiMoForCausalLM MiMoModel",
+     "MiMo 7B",
+     "modeling_mimo.py beside the weights of XiaomiMiMo/MiMo-7B-Base",
+     build_decoder_family<configure_mimo>,
+     "vocab_size=151680 hidden_size=4096 intermediate_size=11008 num_hidden_layers=36 "
+     "num_attention_heads=32 num_key_value_heads=32 head_dim hidden_act=silu "
+     "tie_word_embeddings=false use_sliding_window=false sliding_window=4096 "
+     "max_window_layers=28 layer_types attention_dropout=0.0 num_nextn_predict_layers=0"},
+    {"baichuan",
+     "BaichuanForCausalLM BaiChuanForCausalLM",
+     "Baichuan 1 and 2",
+     "modeling_baichuan.py beside the weights of baichuan-inc/Baichuan2-7B-Base",
+     build_decoder_family<configure_baichuan>,
+     "vocab_size=125696 hidden_size=4096 intermediate_size=11008 num_hidden_layers=32 "
+     "num_attention_heads=32 hidden_act=silu tie_word_embeddings=false attention_dropout=0.0"},
+    {"nemotron",
+     "NemotronForCausalLM NemotronModel NemotronForSequenceClassification",
+     "Nemotron 4, Minitron",
+     "transformers 5.24 models/nemotron",
+     build_decoder_family<configure_nemotron>,
+     "vocab_size=256000 hidden_size=6144 intermediate_size=24576 num_hidden_layers=32 "
+     "num_attention_heads=48 head_dim num_key_value_heads hidden_act=relu2 "
+     "tie_word_embeddings=false attention_bias=false attention_dropout=0.0 mlp_bias=false "
+     "partial_rotary_factor rope_parameters"},
+    {"gpt2",
+     "GPT2LMHeadModel GPT2Model GPT2ForSequenceClassification",
+     "GPT-2",
+     "transformers 5.24 models/gpt2",
+     build_decoder_family<configure_gpt2>,
+     "vocab_size=50257 max_position_embeddings|n_positions=1024 hidden_size|n_embd=768 "
+     "num_hidden_layers|n_layer=12 num_attention_heads|n_head=12 n_inner "
+     "activation_function=gelu_new tie_word_embeddings=true resid_pdrop=0.1 embd_pdrop=0.1 "
+     "attn_pdrop=0.1 add_cross_attention=false"},
+    {"gpt_bigcode",
+     "GPTBigCodeForCausalLM GPTBigCodeModel GPTBigCodeForSequenceClassification",
+     "SantaCoder, StarCoder 1",
+     "transformers 5.24 models/gpt_bigcode",
+     build_decoder_family<configure_gpt_bigcode>,
+     "vocab_size=50257 max_position_embeddings|n_positions=1024 hidden_size|n_embd=768 "
+     "num_hidden_layers|n_layer=12 num_attention_heads|n_head=12 n_inner "
+     "activation_function=gelu_pytorch_tanh multi_query=true tie_word_embeddings=true "
+     "resid_pdrop=0.1 embd_pdrop=0.1 attn_pdrop=0.1 add_cross_attention=false"},
+    {"gpt_neo",
+     "GPTNeoForCausalLM GPTNeoModel GPTNeoForSequenceClassification",
+     "GPT-Neo",
+     "transformers 5.24 models/gpt_neo",
+     build_decoder_family<configure_gpt_neo>,
+     "vocab_size=50257 max_position_embeddings=2048 hidden_size=2048 "
+     "num_hidden_layers|num_layers=24 num_attention_heads|num_heads=16 intermediate_size "
+     "activation_function=gelu_new tie_word_embeddings=true resid_dropout=0.0 "
+     "embed_dropout=0.0 attention_dropout=0.0"},
+    {"gptj",
+     "GPTJForCausalLM GPTJModel GPTJForSequenceClassification",
+     "GPT-J",
+     "transformers 5.24 models/gptj",
+     build_decoder_family<configure_gptj>,
+     "vocab_size=50400 hidden_size|n_embd=4096 num_hidden_layers|n_layer=28 "
+     "num_attention_heads|n_head=16 rotary_dim=64 n_inner activation_function=gelu_new "
+     "tie_word_embeddings=false resid_pdrop=0.0 embd_pdrop=0.0 attn_pdrop=0.0"},
+    {"codegen",
+     "CodeGenForCausalLM CodeGenModel",
+     "CodeGen 1, 2",
+     "transformers 5.24 models/codegen",
+     build_decoder_family<configure_codegen>,
+     "vocab_size=50400 hidden_size|n_embd=4096 num_hidden_layers|n_layer=28 "
+     "num_attention_heads|n_head=16 rotary_dim=64 n_inner activation_function=gelu_new "
+     "tie_word_embeddings=false resid_pdrop=0.0 embd_pdrop=0.0 attn_pdrop=0.0"},
+    {"gpt_neox",
+     "GPTNeoXForCausalLM GPTNeoXModel GPTNeoXForSequenceClassification",
+     "Pythia, GPT-NeoX, RedPajama-INCITE, Dolly",
+     "transformers 5.24 models/gpt_neox",
+     build_decoder_family<configure_gpt_neox>,
+     "vocab_size=50432 hidden_size=6144 num_hidden_layers=44 num_attention_heads=64 "
+     "intermediate_size=24576 hidden_act=gelu tie_word_embeddings=false "
+     "use_parallel_residual=true attention_bias=true partial_rotary_factor|rotary_pct "
+     "rope_parameters hidden_dropout=0.0 attention_dropout=0.0"},
+    {"opt",
+     "OPTForCausalLM OPTModel OPTForSequenceClassification",
+     "OPT, Galactica",
+     "transformers 5.24 models/opt",
+     build_decoder_family<configure_opt>,
+     "vocab_size=50272 hidden_size=768 num_hidden_layers=12 ffn_dim=3072 "
+     "max_position_embeddings=2048 do_layer_norm_before=true _remove_final_layer_norm=false "
+     "word_embed_proj_dim num_attention_heads=12 activation_function=relu enable_bias=true "
+     "layer_norm_elementwise_affine=true tie_word_embeddings=true dropout=0.1 "
+     "attention_dropout=0.0 layerdrop=0.0"},
+    {"bloom",
+     "BloomForCausalLM BloomModel BloomForSequenceClassification",
+     "BLOOM, BLOOMZ",
+     "transformers 5.24 models/bloom",
+     build_decoder_family<configure_bloom>,
+     "vocab_size=250880 hidden_size|n_embed=64 num_hidden_layers|n_layer=2 "
+     "num_attention_heads|n_head=8 tie_word_embeddings=true hidden_dropout=0.0 "
+     "attention_dropout=0.0"},
+    {"mpt",
+     "MptForCausalLM MptModel MptForSequenceClassification MPTForCausalLM",
+     "MPT",
+     "transformers 5.24 models/mpt",
+     build_decoder_family<configure_mpt>,
+     "hidden_size|d_model=2048 num_attention_heads|n_heads=16 num_hidden_layers|n_layers=24 "
+     "expansion_ratio=4 vocab_size=50368 tie_word_embeddings=true"},
+    {"falcon",
+     "FalconForCausalLM FalconModel FalconForSequenceClassification",
+     "Falcon 7B, 40B, 180B",
+     "transformers 5.24 models/falcon",
+     build_decoder_family<configure_falcon>,
+     "vocab_size=65024 hidden_size|n_embed=4544 num_hidden_layers=32 num_attention_heads=71 "
+     "num_kv_heads num_ln_in_parallel_attn alibi=false new_decoder_architecture=false "
+     "multi_query=true parallel_attn=true bias=false ffn_hidden_size activation=gelu "
+     "tie_word_embeddings=true attention_dropout=0.0"},
+    {"RefinedWeb",
+     "RWForCausalLM RWModel",
+     "Falcon 40B as first published",
+     "modelling_RW.py beside the weights of tiiuae/falcon-40b",
+     build_decoder_family<configure_falcon>,
+     "vocab_size=65024 hidden_size|n_embed=4544 num_hidden_layers|n_layer=32 "
+     "num_attention_heads|n_head=71 num_kv_heads|n_head_kv num_ln_in_parallel_attn alibi=false "
+     "new_decoder_architecture=true multi_query=true parallel_attn=true bias=false "
+     "ffn_hidden_size activation=gelu tie_word_embeddings=true attention_dropout=0.0"},
+    {"RefinedWebModel",
+     "RWForCausalLM RWModel",
+     "Falcon 7B as first published",
+     "modelling_RW.py beside the weights of tiiuae/falcon-7b",
+     build_decoder_family<configure_falcon>,
+     "vocab_size=65024 hidden_size|n_embed=4544 num_hidden_layers|n_layer=32 "
+     "num_attention_heads|n_head=71 num_kv_heads|n_head_kv num_ln_in_parallel_attn alibi=false "
+     "new_decoder_architecture=false multi_query=true parallel_attn=true bias=false "
+     "ffn_hidden_size activation=gelu tie_word_embeddings=true attention_dropout=0.0"},
+    {"starcoder2",
+     "Starcoder2ForCausalLM Starcoder2Model Starcoder2ForSequenceClassification",
+     "StarCoder 2",
+     "transformers 5.24 models/starcoder2",
+     build_decoder_family<configure_starcoder2>,
+     "vocab_size=49152 hidden_size=3072 intermediate_size=12288 num_hidden_layers=30 "
+     "num_attention_heads=24 num_key_value_heads=2 head_dim hidden_act=gelu_pytorch_tanh "
+     "tie_word_embeddings=true use_bias=true sliding_window attention_dropout=0.0 "
+     "residual_dropout=0.0 embedding_dropout=0.0"},
+    {"gemma3_text",
+     "Gemma3ForCausalLM Gemma3TextModel",
+     "Gemma 3, text only",
+     "transformers 5.24 models/gemma3",
+     build_decoder_family<configure_gemma3>,
+     "vocab_size=262208 hidden_size=2304 intermediate_size=9216 num_hidden_layers=26 "
+     "num_attention_heads=8 num_key_value_heads=4 head_dim=256 "
+     "hidden_activation=gelu_pytorch_tanh tie_word_embeddings=true attention_bias=false "
+     "attention_dropout=0.0 sliding_window=4096 "
+     "sliding_window_pattern|_sliding_window_pattern=6 layer_types final_logit_softcapping "
+     "attn_logit_softcapping"},
+    {"mixtral",
+     "MixtralForCausalLM MixtralModel MixtralForSequenceClassification",
+     "Mixtral 8x7B, 8x22B",
+     "transformers 5.24 models/mixtral",
+     build_decoder_family<configure_mixtral>,
+     "vocab_size=32000 hidden_size=4096 intermediate_size=14336 num_hidden_layers=32 "
+     "num_attention_heads=32 num_key_value_heads=8 head_dim hidden_act=silu "
+     "tie_word_embeddings=false sliding_window attention_dropout=0.0 num_experts_per_tok=2 "
+     "num_local_experts|num_experts=8"},
+    {"qwen2_moe",
+     "Qwen2MoeForCausalLM Qwen2MoeModel Qwen2MoeForSequenceClassification",
+     "Qwen1.5-MoE, Qwen2-57B-A14B",
+     "transformers 5.24 models/qwen2_moe",
+     build_decoder_family<configure_qwen2_moe>,
+     "vocab_size=151936 hidden_size=2048 intermediate_size=5632 num_hidden_layers=24 "
+     "num_attention_heads=16 num_key_value_heads=16 head_dim hidden_act=silu "
+     "tie_word_embeddings=false attention_dropout=0.0 qkv_bias=true decoder_sparse_step=1 "
+     "moe_intermediate_size=1408 shared_expert_intermediate_size=5632 num_experts_per_tok=4 "
+     "num_experts=60 mlp_only_layers"},
+    {"qwen3_moe",
+     "Qwen3MoeForCausalLM Qwen3MoeModel Qwen3MoeForSequenceClassification",
+     "Qwen3-30B-A3B, Qwen3-235B-A22B, Qwen3-Coder",
+     "transformers 5.24 models/qwen3_moe",
+     build_decoder_family<configure_qwen3_moe>,
+     "vocab_size=151936 hidden_size=2048 intermediate_size=6144 num_hidden_layers=24 "
+     "num_attention_heads=32 num_key_value_heads=4 head_dim hidden_act=silu "
+     "tie_word_embeddings=false attention_bias=false attention_dropout=0.0 "
+     "decoder_sparse_step=1 moe_intermediate_size=768 num_experts_per_tok=8 "
+     "num_experts|num_local_experts=128 mlp_only_layers"},
+    {"olmoe",
+     "OlmoeForCausalLM OlmoeModel",
+     "OLMoE",
+     "transformers 5.24 models/olmoe",
+     build_decoder_family<configure_olmoe>,
+     "vocab_size=50304 hidden_size=2048 intermediate_size=2048 num_hidden_layers=16 "
+     "num_attention_heads=16 num_key_value_heads hidden_act=silu tie_word_embeddings=false "
+     "attention_bias=false attention_dropout=0.0 num_experts_per_tok=8 "
+     "num_experts|num_local_experts=64"},
+    {"phimoe",
+     "PhimoeForCausalLM PhimoeModel PhimoeForSequenceClassification PhiMoEForCausalLM",
+     "Phi-3.5-MoE",
+     "transformers 5.24 models/phimoe",
+     build_decoder_family<configure_phimoe>,
+     "vocab_size=32064 hidden_size=4096 intermediate_size=6400 num_hidden_layers=32 "
+     "num_attention_heads=32 num_key_value_heads=8 head_dim hidden_act=silu "
+     "tie_word_embeddings=false sliding_window attention_dropout=0.0 num_experts_per_tok=2 "
+     "num_local_experts=16 attention_bias=false lm_head_bias=false"},
+    {"granitemoe",
+     "GraniteMoeForCausalLM GraniteMoeModel",
+     "Granite 3 MoE",
+     "transformers 5.24 models/granitemoe",
+     build_decoder_family<configure_granitemoe>,
+     "vocab_size=32000 hidden_size=4096 intermediate_size=11008 num_hidden_layers=32 "
+     "num_attention_heads=32 num_key_value_heads head_dim hidden_act=silu "
+     "tie_word_embeddings=false attention_bias=false attention_dropout=0.0 num_local_experts=8 "
+     "num_experts_per_tok=2"},
+    {"gpt_oss",
+     "GptOssForCausalLM GptOssModel GptOssForSequenceClassification",
+     "gpt-oss 20B, 120B",
+     "transformers 5.24 models/gpt_oss",
+     build_decoder_family<configure_gpt_oss>,
+     "vocab_size=201088 hidden_size=2880 intermediate_size=2880 num_hidden_layers=36 "
+     "num_attention_heads=64 num_key_value_heads=8 head_dim=64 hidden_act=silu "
+     "tie_word_embeddings=false attention_bias=true sliding_window=128 layer_types "
+     "attention_dropout=0.0 num_experts_per_tok|experts_per_token=4 "
+     "num_local_experts|num_experts=128"},
+    {"dbrx",
+     "DbrxForCausalLM DbrxModel",
+     "DBRX",
+     "transformers 5.24 models/dbrx",
+     build_decoder_family<configure_dbrx>,
+     "hidden_size|d_model=2048 num_attention_heads|n_heads=16 num_hidden_layers|n_layers=24 "
+     "vocab_size=32000 attn_config ffn_config tie_word_embeddings=false"},
+    {"deepseek_v2",
+     "DeepseekV2ForCausalLM DeepseekV2Model DeepseekV2ForSequenceClassification",
+     "DeepSeek-V2, V2-Lite, Coder-V2",
+     "transformers 5.24 models/deepseek_v2",
+     build_decoder_family<configure_deepseek>,
+     "vocab_size=32000 hidden_size=4096 intermediate_size=11008 moe_intermediate_size=1407 "
+     "num_hidden_layers=32 num_attention_heads=32 n_shared_experts=2 "
+     "n_routed_experts|num_local_experts=64 kv_lora_rank=512 q_lora_rank=1536 "
+     "qk_rope_head_dim=64 v_head_dim=128 qk_nope_head_dim=128 num_experts_per_tok=6 "
+     "first_k_dense_replace=0 hidden_act=silu tie_word_embeddings=false attention_bias=false"},
+    {"deepseek_v3",
+     "DeepseekV3ForCausalLM DeepseekV3Model DeepseekV3ForSequenceClassification",
+     "DeepSeek-V3, R1, V3.1",
+     "transformers 5.24 models/deepseek_v3",
+     build_decoder_family<configure_deepseek>,
+     "vocab_size=129280 hidden_size=7168 intermediate_size=18432 moe_intermediate_size=2048 "
+     "num_hidden_layers=61 num_attention_heads=128 n_shared_experts=1 "
+     "n_routed_experts|num_local_experts=256 kv_lora_rank=512 q_lora_rank=1536 "
+     "qk_rope_head_dim=64 v_head_dim=128 qk_nope_head_dim=128 num_experts_per_tok=8 "
+     "first_k_dense_replace=3 hidden_act=silu tie_word_embeddings=false attention_bias=false"},
+    {"kimi_k2",
+     "DeepseekV3ForCausalLM DeepseekV3Model",
+     "Kimi K2",
+     "modeling_deepseek.py beside the weights of moonshotai/Kimi-K2-Instruct; its class is "
+     "that of DeepSeek-V3",
+     build_decoder_family<configure_deepseek>,
+     "vocab_size=129280 hidden_size=7168 intermediate_size=18432 moe_intermediate_size=2048 "
+     "num_hidden_layers=61 num_attention_heads=128 n_shared_experts=1 "
+     "n_routed_experts|num_local_experts=256 kv_lora_rank=512 q_lora_rank=1536 "
+     "qk_rope_head_dim=64 v_head_dim=128 qk_nope_head_dim=128 num_experts_per_tok=8 "
+     "first_k_dense_replace=3 hidden_act=silu tie_word_embeddings=false attention_bias=false"},
+    {"glm_moe_dsa",
+     "GlmMoeDsaForCausalLM GlmMoeDsaModel",
+     "GLM-5",
+     "transformers 5.24 models/glm_moe_dsa",
+     build_decoder_family<configure_glm_moe_dsa>,
+     "vocab_size=154880 hidden_size=6144 intermediate_size=12288 moe_intermediate_size=2048 "
+     "num_hidden_layers=78 num_attention_heads=64 n_shared_experts=1 "
+     "n_routed_experts|num_local_experts=256 kv_lora_rank=512 q_lora_rank=2048 "
+     "qk_rope_head_dim=64 v_head_dim=256 qk_nope_head_dim=192 num_experts_per_tok=8 "
+     "first_k_dense_replace=3 hidden_act=silu tie_word_embeddings=false attention_bias=false "
+     "index_head_dim=128 index_n_heads=32 mlp_layer_types"},
+    {"glm4_moe",
+     "Glm4MoeForCausalLM Glm4MoeModel",
+     "GLM-4.5, 4.6",
+     "transformers 5.24 models/glm4_moe",
+     build_decoder_family<configure_glm4_moe>,
+     "vocab_size=151552 hidden_size=4096 intermediate_size=10944 num_hidden_layers=46 "
+     "num_attention_heads=96 num_key_value_heads=8 head_dim hidden_act=silu "
+     "tie_word_embeddings=false attention_bias=false attention_dropout=0.0 "
+     "moe_intermediate_size=1408 num_experts_per_tok=8 n_shared_experts=1 "
+     "n_routed_experts|num_local_experts=128 first_k_dense_replace=1 use_qk_norm=false "
+     "partial_rotary_factor rope_parameters"},
+    {"minimax_m2",
+     "MiniMaxM2ForCausalLM MiniMaxM2Model",
+     "MiniMax-M2",
+     "transformers 5.24 models/minimax_m2",
+     build_decoder_family<configure_minimax_m2>,
+     "vocab_size=200064 hidden_size=3072 intermediate_size=1536 num_hidden_layers=62 "
+     "num_attention_heads=48 num_key_value_heads=8 head_dim=128 hidden_act=silu "
+     "tie_word_embeddings=false attention_dropout=0.0 rotary_dim num_experts_per_tok=8 "
+     "num_local_experts|num_experts=256"},
+    {"llama4_text",
+     "Llama4ForCausalLM Llama4TextModel",
+     "Llama 4, text only",
+     "transformers 5.24 models/llama4",
+     build_decoder_family<configure_llama4>,
+     "vocab_size=202048 hidden_size=5120 intermediate_size=8192 intermediate_size_mlp=16384 "
+     "num_hidden_layers=48 num_attention_heads=40 num_key_value_heads=8 head_dim=128 "
+     "hidden_act=silu tie_word_embeddings=false attention_bias=false attention_dropout=0.0 "
+     "num_experts_per_tok=1 num_local_experts=16 moe_layers interleave_moe_layer_step=1"},
+    {"qwen3_next",
+     "Qwen3NextForCausalLM Qwen3NextModel Qwen3NextForSequenceClassification",
+     "Qwen3-Next",
+     "transformers 5.24 models/qwen3_next",
+     build_decoder_family<configure_qwen3_next>,
+     "vocab_size=151936 hidden_size=2048 num_hidden_layers=48 num_attention_heads=16 "
+     "num_key_value_heads=2 head_dim=256 hidden_act=silu tie_word_embeddings=false "
+     "attention_bias=false partial_rotary_factor rope_parameters linear_conv_kernel_dim=4 "
+     "linear_key_head_dim=128 linear_value_head_dim=128 linear_num_key_heads=16 "
+     "linear_num_value_heads=32 layer_types full_attention_interval=4 intermediate_size=5632 "
+     "decoder_sparse_step=1 mlp_only_layers moe_intermediate_size=512 "
+     "shared_expert_intermediate_size=512 num_experts_per_tok=10 num_experts=512"},
+    {"qwen3_5_text",
+     "Qwen3_5ForCausalLM Qwen3_5TextModel",
+     "Qwen 3.5, dense, text only",
+     "transformers 5.24 models/qwen3_5",
+     build_decoder_family<configure_qwen3_5>,
+     "vocab_size=248320 hidden_size=4096 num_hidden_layers=32 num_attention_heads=16 "
+     "num_key_value_heads=4 head_dim=256 hidden_act=silu tie_word_embeddings=false "
+     "attention_bias=false partial_rotary_factor rope_parameters linear_conv_kernel_dim=4 "
+     "linear_key_head_dim=128 linear_value_head_dim=128 linear_num_key_heads=16 "
+     "linear_num_value_heads=32 layer_types full_attention_interval=4 intermediate_size=12288"},
+    {"qwen3_5_moe_text",
+     "Qwen3_5MoeForCausalLM Qwen3_5MoeTextModel",
+     "Qwen 3.5, mixture of experts, text only",
+     "transformers 5.24 models/qwen3_5_moe",
+     build_decoder_family<configure_qwen3_5_moe>,
+     "vocab_size=248320 hidden_size=2048 num_hidden_layers=40 num_attention_heads=16 "
+     "num_key_value_heads=2 head_dim=256 hidden_act=silu tie_word_embeddings=false "
+     "attention_bias=false partial_rotary_factor rope_parameters linear_conv_kernel_dim=4 "
+     "linear_key_head_dim=128 linear_value_head_dim=128 linear_num_key_heads=16 "
+     "linear_num_value_heads=32 layer_types full_attention_interval=4 "
+     "moe_intermediate_size=512 shared_expert_intermediate_size=512 num_experts_per_tok=8 "
+     "num_experts=256"},
+    {"mamba",
+     "MambaForCausalLM MambaModel",
+     "Mamba 1",
+     "transformers 5.24 models/mamba",
+     build_decoder_family<configure_mamba>,
+     "vocab_size=50280 hidden_size=768 state_size=16 num_hidden_layers=32 expand=2 "
+     "intermediate_size conv_kernel=4 use_bias=false use_conv_bias=true time_step_rank=auto "
+     "tie_word_embeddings=true"},
+    {"falcon_mamba",
+     "FalconMambaForCausalLM FalconMambaModel",
+     "Falcon-Mamba",
+     "transformers 5.24 models/falcon_mamba",
+     build_decoder_family<configure_mamba>,
+     "vocab_size=50280 hidden_size=768 state_size=16 num_hidden_layers=32 expand=2 "
+     "intermediate_size conv_kernel=4 use_bias=false use_conv_bias=true time_step_rank=auto "
+     "tie_word_embeddings=true"},
+    {"mamba2",
+     "Mamba2ForCausalLM Mamba2Model",
+     "Mamba 2, Codestral Mamba",
+     "transformers 5.24 models/mamba2",
+     build_decoder_family<configure_mamba2>,
+     "num_heads=128 vocab_size=32768 hidden_size=4096 state_size=128 num_hidden_layers=64 "
+     "expand=2 conv_kernel=4 n_groups=8 use_bias=false use_conv_bias=true "
+     "tie_word_embeddings=false"},
+    {"jamba",
+     "JambaForCausalLM JambaModel JambaForSequenceClassification",
+     "Jamba",
+     "transformers 5.24 models/jamba",
+     build_decoder_family<configure_jamba>,
+     "vocab_size=65536 tie_word_embeddings=false hidden_size=4096 intermediate_size=14336 "
+     "num_hidden_layers=32 num_attention_heads=32 num_key_value_heads=8 hidden_act=silu "
+     "num_experts_per_tok=2 num_experts|num_local_experts=16 expert_layer_period=2 "
+     "expert_layer_offset=1 attn_layer_period=8 attn_layer_offset=4 mamba_d_state=16 "
+     "mamba_d_conv=4 mamba_expand=2 mamba_dt_rank=auto mamba_conv_bias=true "
+     "mamba_proj_bias=false"},
+    {"falcon_h1",
+     "FalconH1ForCausalLM FalconH1Model",
+     "Falcon-H1",
+     "transformers 5.24 models/falcon_h1",
+     build_decoder_family<configure_falcon_h1>,
+     "vocab_size=128000 tie_word_embeddings=false hidden_size=4096 intermediate_size=14336 "
+     "num_hidden_layers=32 num_attention_heads=32 num_key_value_heads=8 head_dim "
+     "hidden_act=silu attention_bias=false attention_dropout=0.0 mlp_bias=false "
+     "mamba_d_ssm=1024 mamba_n_heads=128 mamba_n_groups=1 mamba_d_state=256 mamba_d_conv=4 "
+     "mamba_expand=2 mamba_conv_bias=true mamba_proj_bias=false projectors_bias=false "
+     "mamba_rms_norm=false"},
+    {"rwkv",
+     "RwkvForCausalLM RwkvModel",
+     "RWKV 4",
+     "transformers 5.24 models/rwkv",
+     build_decoder_family<configure_rwkv>,
+     "vocab_size=50277 hidden_size=4096 num_hidden_layers=32 attention_hidden_size "
+     "intermediate_size tie_word_embeddings=false"},
+    {"bert",
+     "BertForMaskedLM BertModel BertForPreTraining BertForSequenceClassification",
+     "BERT and the embedding models of its class (BGE, E5, GTE, Arctic Embed, ...)",
+     "transformers 5.24 models/bert",
+     build_encoder_family<configure_bert>,
+     "vocab_size=30522 hidden_size=768 num_hidden_layers=12 num_attention_heads=12 "
+     "intermediate_size=3072 hidden_act=gelu max_position_embeddings=512 type_vocab_size=2 "
+     "tie_word_embeddings=true hidden_dropout_prob=0.1 attention_probs_dropout_prob=0.1 "
+     "is_decoder=false add_cross_attention=false"},
+    {"roberta",
+     "RobertaForMaskedLM RobertaModel RobertaForSequenceClassification",
+     "RoBERTa",
+     "transformers 5.24 models/roberta",
+     build_encoder_family<configure_roberta>,
+     "vocab_size=50265 hidden_size=768 num_hidden_layers=12 num_attention_heads=12 "
+     "intermediate_size=3072 hidden_act=gelu max_position_embeddings=512 type_vocab_size=2 "
+     "tie_word_embeddings=true hidden_dropout_prob=0.1 attention_probs_dropout_prob=0.1 "
+     "is_decoder=false add_cross_attention=false"},
+    {"xlm-roberta",
+     "XLMRobertaForMaskedLM XLMRobertaModel XLMRobertaForSequenceClassification",
+     "XLM-RoBERTa, BGE-M3, multilingual E5",
+     "transformers 5.24 models/xlm_roberta",
+     build_encoder_family<configure_roberta>,
+     "vocab_size=30522 hidden_size=768 num_hidden_layers=12 num_attention_heads=12 "
+     "intermediate_size=3072 hidden_act=gelu max_position_embeddings=512 type_vocab_size=2 "
+     "tie_word_embeddings=true hidden_dropout_prob=0.1 attention_probs_dropout_prob=0.1 "
+     "is_decoder=false add_cross_attention=false"},
+    {"camembert",
+     "CamembertForMaskedLM CamembertModel CamembertForSequenceClassification",
+     "CamemBERT",
+     "transformers 5.24 models/camembert",
+     build_encoder_family<configure_roberta>,
+     "vocab_size=30522 hidden_size=768 num_hidden_layers=12 num_attention_heads=12 "
+     "intermediate_size=3072 hidden_act=gelu max_position_embeddings=512 type_vocab_size=2 "
+     "tie_word_embeddings=true hidden_dropout_prob=0.1 attention_probs_dropout_prob=0.1 "
+     "is_decoder=false add_cross_attention=false"},
+    {"electra",
+     "ElectraForPreTraining ElectraForMaskedLM ElectraModel ElectraForSequenceClassification",
+     "ELECTRA",
+     "transformers 5.24 models/electra",
+     build_encoder_family<configure_electra>,
+     "vocab_size=30522 hidden_size=256 embedding_size=128 num_hidden_layers=12 "
+     "num_attention_heads=4 intermediate_size=1024 hidden_act=gelu max_position_embeddings=512 "
+     "type_vocab_size=2 tie_word_embeddings=true hidden_dropout_prob=0.1 "
+     "attention_probs_dropout_prob=0.1 is_decoder=false add_cross_attention=false"},
+    {"distilbert",
+     "DistilBertForMaskedLM DistilBertModel",
+     "DistilBERT",
+     "transformers 5.24 models/distilbert",
+     build_encoder_family<configure_distilbert>,
+     "vocab_size=30522 max_position_embeddings=512 num_hidden_layers|n_layers=6 "
+     "num_attention_heads|n_heads=12 hidden_size|dim=768 hidden_dim=3072 activation=gelu "
+     "tie_word_embeddings=true dropout=0.1 attention_dropout=0.1"},
 };
 static_assert(names_are_unique(kFamilies));
 

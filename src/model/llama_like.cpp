@@ -33,6 +33,17 @@ void read_heads(ConfigReader& config, std::int64_t hidden, AttentionPlan& attent
     }
 }
 
+std::int64_t read_rotary_dim(ConfigReader& config, std::int64_t head_dim,
+                             double default_fraction) {
+    double fraction = config.number("partial_rotary_factor", default_fraction);
+    fraction = config.number_in("rope_parameters", "partial_rotary_factor", fraction);
+    if (fraction <= 0 || fraction > 1) {
+        config.invalid("partial_rotary_factor", "expected a fraction above 0 and at most 1");
+        return head_dim;
+    }
+    return std::max<std::int64_t>(1, static_cast<std::int64_t>(static_cast<double>(head_dim) * fraction));
+}
+
 void read_llama(ConfigReader& config, DecoderPlan& plan) {
     read_decoder_sizes(config, plan);
     LayerPlan& layer = plan.layer();
@@ -47,17 +58,12 @@ void read_llama(ConfigReader& config, DecoderPlan& plan) {
 }
 
 void alternate_windows(DecoderPlan& plan, const std::vector<bool>& windowed, std::int64_t window) {
-    const bool any = std::find(windowed.begin(), windowed.end(), true) != windowed.end();
-    const bool all = std::find(windowed.begin(), windowed.end(), false) == windowed.end();
-    if (!any) return;
-    if (all) {
-        plan.layer().attention.window = window;
-        return;
-    }
+    std::vector<int> kinds;
+    for (const bool windows : windowed) kinds.push_back(windows ? 1 : 0);
+    if (kinds.empty()) return;
     plan.kinds.push_back(plan.layer());
-    plan.kinds[0].attention.window = window;
-    plan.order.clear();
-    for (const bool windows : windowed) plan.order.push_back(windows ? 0 : 1);
+    plan.kinds[1].attention.window = window;
+    assign_kinds(plan, std::move(kinds));
 }
 
 std::vector<bool> windowed_layers(ConfigReader& config, std::int64_t layers,
@@ -139,5 +145,279 @@ void read_gemma2(ConfigReader& config, DecoderPlan& plan, std::int64_t pattern) 
 }
 
 void configure_gemma2(ConfigReader& config, DecoderPlan& plan) { read_gemma2(config, plan, 2); }
+
+
+void configure_gemma3(ConfigReader& config, DecoderPlan& plan) {
+    read_gemma2(config, plan, config.size("sliding_window_pattern", kLargestCount));
+    for (LayerPlan& layer : plan.kinds) {
+        layer.attention.qk_norm = QkNorm::per_head;
+        layer.attention.qk_norm_kind = norms::rms_one_plus;
+        // Layers with a window rotate by tables of their own base frequency.
+        layer.attention.rotary = layer.attention.window > 0 ? 1 : 0;
+    }
+}
+
+/// Projections of query, key and value in one, gate and up in one.
+void fuse(LayerPlan& layer) {
+    layer.attention.qkv = "qkv_proj";
+    layer.mlp.gate_up = "gate_up_proj";
+}
+
+void configure_phi3(ConfigReader& config, DecoderPlan& plan) {
+    read_llama(config, plan);
+    LayerPlan& layer = plan.layer();
+    fuse(layer);
+    layer.mlp.act_name = "activation_fn";
+    layer.attention.window = config.size_or("sliding_window", 0);
+    const std::int64_t rotary = read_rotary_dim(config, layer.attention.head_dim, 1.0);
+    // The class slices and concatenates even when all dimensions rotate.
+    layer.attention.rotary_dim = rotary;
+    layer.attention_dropout = "resid_attn_dropout";
+    layer.mlp_dropout = "resid_mlp_dropout";
+    layer.dropout = config.probability("resid_pdrop");
+}
+
+void configure_stablelm(ConfigReader& config, DecoderPlan& plan) {
+    read_llama(config, plan);
+    plan.norm = norms::layer;
+    LayerPlan& layer = plan.layer();
+    layer.attention.bias = config.flag("use_qkv_bias");
+    layer.attention.output_bias = false;
+    layer.attention.rotary_dim = read_rotary_dim(config, layer.attention.head_dim, 0.25);
+    layer.names_results = true;
+    layer.mlp_dropout = "dropout";
+    layer.dropout = config.probability("hidden_dropout");
+    if (config.flag("use_parallel_residual")) layer.arrangement = Arrangement::parallel;
+    if (config.flag("qk_layernorm")) {
+        layer.attention.qk_norm = QkNorm::listed;
+        layer.attention.qk_norm_kind = norms::layer_no_bias;
+        layer.attention.q_norm = "q_layernorm";
+        layer.attention.k_norm = "k_layernorm";
+        plan.step_unsupported = "the norm of each head by a module of its own is not modelled yet";
+    }
+}
+
+void configure_cohere(ConfigReader& config, DecoderPlan& plan) {
+    read_llama(config, plan);
+    plan.norm = norms::layer_no_bias;
+    plan.head_scale = true;
+    LayerPlan& layer = plan.layer();
+    layer.arrangement = Arrangement::parallel;
+    if (knows_and_sets(config, "use_qk_norm")) {
+        layer.attention.qk_norm = QkNorm::each_head;
+        layer.attention.qk_norm_kind = norms::layer_no_bias;
+    }
+    plan.step_unsupported = "the unfused layer norm of Cohere is not modelled yet";
+}
+
+void configure_cohere2(ConfigReader& config, DecoderPlan& plan) {
+    configure_cohere(config, plan);
+    const std::int64_t window = config.size_or("sliding_window", 0);
+    const auto windowed = windowed_layers(
+        config, plan.layer_count,
+        [](std::int64_t index, std::int64_t period) { return (index + 1) % period != 0; },
+        config.size("sliding_window_pattern", kLargestCount));
+    if (window > 0) alternate_windows(plan, windowed, window);
+    // Only layers with a window rotate.
+    for (LayerPlan& layer : plan.kinds)
+        if (layer.attention.window == 0) layer.attention.rotary = -1;
+}
+
+void configure_olmo(ConfigReader& config, DecoderPlan& plan) {
+    read_llama(config, plan);
+    plan.norm = norms::layer_no_parameters;
+    if (config.raw("clip_qkv") != nullptr)
+        plan.step_unsupported = "the clipping of queries, keys and values is not modelled yet";
+}
+
+void configure_olmo2(ConfigReader& config, DecoderPlan& plan) {
+    read_llama(config, plan);
+    LayerPlan& layer = plan.layer();
+    layer.arrangement = Arrangement::inner_norm;
+    layer.norms[0] = "post_attention_layernorm";
+    layer.norms[1] = "post_feedforward_layernorm";
+    layer.attention.qk_norm = QkNorm::full;
+    plan.step_unsupported = "the RMSNorm of OLMo 2, which keeps its weight product in fp32, is not "
+                            "modelled yet";
+}
+
+void configure_olmo3(ConfigReader& config, DecoderPlan& plan) {
+    configure_olmo2(config, plan);
+    const std::int64_t window = config.size_or("sliding_window", 0);
+    const auto windowed = windowed_layers(
+        config, plan.layer_count,
+        [](std::int64_t index, std::int64_t period) { return (index + 1) % period != 0; }, 4);
+    if (window > 0) alternate_windows(plan, windowed, window);
+}
+
+void configure_glm(ConfigReader& config, DecoderPlan& plan) {
+    read_llama(config, plan);
+    LayerPlan& layer = plan.layer();
+    layer.attention.output_bias = false;
+    layer.attention.rotary_dim = read_rotary_dim(config, layer.attention.head_dim, 0.5);
+    layer.attention.interleaved = true;
+    layer.mlp.gate_up = "gate_up_proj";
+    layer.mlp.act_name = "activation_fn";
+    plan.step_unsupported = "the interleaved rotation of GLM is not modelled yet";
+}
+
+void configure_glm4(ConfigReader& config, DecoderPlan& plan) {
+    configure_glm(config, plan);
+    LayerPlan& layer = plan.layer();
+    layer.arrangement = Arrangement::sandwich;
+    layer.norms[1] = "post_self_attn_layernorm";
+    layer.norms[2] = "post_attention_layernorm";
+    layer.norms[3] = "post_mlp_layernorm";
+}
+
+void configure_granite(ConfigReader& config, DecoderPlan& plan) {
+    read_llama(config, plan);
+    plan.embedding_scale = true;
+    plan.head_scale = true;
+    plan.layer().scales_results = true;
+}
+
+void configure_smollm3(ConfigReader& config, DecoderPlan& plan) {
+    read_llama(config, plan);
+    const std::vector<std::int64_t> given = config.sizes("no_rope_layers");
+    const std::int64_t interval = config.size("no_rope_layer_interval", kLargestCount);
+    if (!given.empty() && static_cast<std::int64_t>(given.size()) != plan.layer_count) {
+        if (config.diagnostics().empty())
+            config.invalid("no_rope_layers",
+                           "expected one entry per layer (" + std::to_string(plan.layer_count) +
+                               "); got " + std::to_string(given.size()));
+        return;
+    }
+    // Despite its name, an entry of 1 says that the layer rotates.
+    plan.kinds.push_back(plan.layer());
+    plan.kinds[1].attention.rotary = -1;
+    std::vector<int> kinds;
+    for (std::int64_t i = 0; i < plan.layer_count; ++i) {
+        const bool rotates = given.empty() ? (i + 1) % interval != 0
+                                           : given[static_cast<std::size_t>(i)] != 0;
+        kinds.push_back(rotates ? 0 : 1);
+    }
+    assign_kinds(plan, std::move(kinds));
+}
+
+void configure_minicpm(ConfigReader& config, DecoderPlan& plan) {
+    read_llama(config, plan);
+    // The published weights have no output matrix, whatever the file says about ties.
+    plan.head_is_embedding = true;
+    if (!plan.tied) config.note("the output matrix is the embedding: MiniCPM has none of its own");
+    plan.step_unsupported = "the ops of the MiniCPM class, which ships with its weights, are not "
+                            "modelled yet";
+}
+
+void configure_internlm(ConfigReader& config, DecoderPlan& plan) {
+    read_llama(config, plan);
+    plan.layer().attention.bias = config.flag("bias");
+    plan.layer().attention.output_bias = plan.layer().attention.bias;
+}
+
+void configure_internlm2(ConfigReader& config, DecoderPlan& plan) {
+    read_llama(config, plan);
+    plan.embedding = "tok_embeddings";
+    plan.head = "output";
+    LayerPlan& layer = plan.layer();
+    layer.norms[0] = "attention_norm";
+    layer.norms[1] = "ffn_norm";
+    layer.attention.module = "attention";
+    layer.attention.qkv = "wqkv";
+    layer.attention.o = "wo";
+    layer.attention.bias = config.flag("bias");
+    layer.attention.output_bias = layer.attention.bias;
+    layer.mlp.module = "feed_forward";
+    layer.mlp.gate = "w1";
+    layer.mlp.up = "w3";
+    layer.mlp.down = "w2";
+    plan.step_unsupported = "the ops of the InternLM 2 class, which ships with its weights, are not "
+                            "modelled yet";
+}
+
+void configure_mimo(ConfigReader& config, DecoderPlan& plan) {
+    configure_qwen2(config, plan);
+    plan.predictor_layers = config.count_or("num_nextn_predict_layers", 0);
+    plan.predictor_weights = [hidden = plan.hidden](BlockBuilder& b) {
+        for (const std::string_view norm :
+             {"token_layernorm", "hidden_layernorm", "final_layernorm"})
+            b.norm_weights(norm, hidden, norms::rms);
+        b.linear_weights("input_proj", 2 * hidden, hidden, false, Component::other);
+    };
+    plan.step_unsupported = "the multi-token heads of the MiMo class are not modelled yet";
+}
+
+void configure_qwen(ConfigReader& config, DecoderPlan& plan) {
+    read_decoder_sizes(config, plan);
+    plan.base = "transformer";
+    plan.embedding = "wte";
+    plan.layers = "h";
+    plan.final_norm = "ln_f";
+    LayerPlan& layer = plan.layer();
+    layer.norms[0] = "ln_1";
+    layer.norms[1] = "ln_2";
+    read_heads(config, plan.hidden, layer.attention);
+    layer.attention.module = "attn";
+    layer.attention.qkv = "c_attn";
+    layer.attention.o = "c_proj";
+    layer.attention.bias = true;
+    layer.attention.output_bias = !config.flag("no_bias");
+    layer.mlp.gate = "w2";
+    layer.mlp.up = "w1";
+    layer.mlp.down = "c_proj";
+    layer.mlp.bias = layer.attention.output_bias;
+    // The file gives the width of gate and up together.
+    layer.mlp.width = std::max<std::int64_t>(1, config.size("intermediate_size") / 2);
+    plan.step_unsupported = "the ops of the Qwen 1 class, which ships with its weights, are not "
+                            "modelled yet";
+}
+
+void configure_chatglm(ConfigReader& config, DecoderPlan& plan) {
+    plan.hidden = config.size("hidden_size");
+    plan.vocabulary = config.size("vocab_size", kLargestVocabulary);
+    plan.layer_count = config.size("num_hidden_layers", kLargestCount);
+    plan.base = "transformer";
+    plan.embedding = "embedding.word_embeddings";
+    plan.layers = "encoder.layers";
+    plan.final_norm = config.flag("post_layer_norm") ? "encoder.final_layernorm" : "";
+    plan.head = "transformer.output_layer";
+    plan.base_has_head = true;
+    plan.norm = config.flag("rmsnorm") ? norms::rms : norms::layer;
+    LayerPlan& layer = plan.layer();
+    AttentionPlan& attention = layer.attention;
+    attention.module = "self_attention";
+    attention.qkv = "query_key_value";
+    attention.o = "dense";
+    attention.heads = config.size("num_attention_heads", kLargestCount);
+    attention.kv_heads = config.flag("multi_query_attention")
+                             ? config.size("multi_query_group_num", kLargestCount)
+                             : attention.heads;
+    attention.head_dim = config.size("kv_channels");
+    attention.output_bias = config.flag("add_bias_linear");
+    attention.bias = attention.output_bias || config.flag("add_qkv_bias");
+    layer.mlp.gate_up = "dense_h_to_4h";
+    layer.mlp.down = "dense_4h_to_h";
+    layer.mlp.width = config.size("ffn_hidden_size");
+    layer.mlp.bias = attention.output_bias;
+    plan.step_unsupported = "the ops of the ChatGLM class, which ships with its weights, are not "
+                            "modelled yet";
+}
+
+void configure_baichuan(ConfigReader& config, DecoderPlan& plan) {
+    read_llama(config, plan);
+    plan.layer().attention.qkv = "W_pack";
+    plan.step_unsupported = "the ops of the Baichuan class, which ships with its weights, are not "
+                            "modelled yet";
+}
+
+void configure_nemotron(ConfigReader& config, DecoderPlan& plan) {
+    read_llama(config, plan);
+    plan.norm = norms::layer;
+    LayerPlan& layer = plan.layer();
+    layer.mlp.gated = false;
+    layer.attention.rotary_dim = read_rotary_dim(config, layer.attention.head_dim, 0.5);
+    plan.step_unsupported = "the layer norm of Nemotron, which adds 1 to its weight, is not modelled "
+                            "yet";
+}
 
 }  // namespace membudget

@@ -14,6 +14,10 @@ namespace membudget {
 void read_decoder_sizes(ConfigReader& config, DecoderPlan& plan);
 /// Heads, key-value heads and head size, with the derived defaults of absent and null keys.
 void read_heads(ConfigReader& config, std::int64_t hidden, AttentionPlan& attention);
+/// Dimensions of each head that are rotated: a fraction of the head, which the file gives as
+/// `partial_rotary_factor` or `rotary_pct`, of its own or in `rope_parameters`.
+[[nodiscard]] std::int64_t read_rotary_dim(ConfigReader& config, std::int64_t head_dim,
+                                           double default_fraction);
 /// The whole of Llama.
 void read_llama(ConfigReader& config, DecoderPlan& plan);
 
@@ -22,7 +26,7 @@ void read_llama(ConfigReader& config, DecoderPlan& plan);
                                                 bool (*derived)(std::int64_t layer,
                                                                 std::int64_t parameter),
                                                 std::int64_t parameter);
-/// Makes two kinds of the plan's only one where some layers have a window and some do not.
+/// Gives a window to some layers of a plan whose layers were all alike.
 void alternate_windows(DecoderPlan& plan, const std::vector<bool>& windowed, std::int64_t window);
 
 void configure_llama(ConfigReader& config, DecoderPlan& plan);
@@ -31,5 +35,25 @@ void configure_qwen2(ConfigReader& config, DecoderPlan& plan);
 void configure_qwen3(ConfigReader& config, DecoderPlan& plan);
 void configure_gemma(ConfigReader& config, DecoderPlan& plan);
 void configure_gemma2(ConfigReader& config, DecoderPlan& plan);
+void configure_gemma3(ConfigReader& config, DecoderPlan& plan);
+void configure_phi3(ConfigReader& config, DecoderPlan& plan);
+void configure_stablelm(ConfigReader& config, DecoderPlan& plan);
+void configure_cohere(ConfigReader& config, DecoderPlan& plan);
+void configure_cohere2(ConfigReader& config, DecoderPlan& plan);
+void configure_olmo(ConfigReader& config, DecoderPlan& plan);
+void configure_olmo2(ConfigReader& config, DecoderPlan& plan);
+void configure_olmo3(ConfigReader& config, DecoderPlan& plan);
+void configure_glm(ConfigReader& config, DecoderPlan& plan);
+void configure_glm4(ConfigReader& config, DecoderPlan& plan);
+void configure_granite(ConfigReader& config, DecoderPlan& plan);
+void configure_smollm3(ConfigReader& config, DecoderPlan& plan);
+void configure_minicpm(ConfigReader& config, DecoderPlan& plan);
+void configure_internlm(ConfigReader& config, DecoderPlan& plan);
+void configure_internlm2(ConfigReader& config, DecoderPlan& plan);
+void configure_mimo(ConfigReader& config, DecoderPlan& plan);
+void configure_qwen(ConfigReader& config, DecoderPlan& plan);
+void configure_chatglm(ConfigReader& config, DecoderPlan& plan);
+void configure_baichuan(ConfigReader& config, DecoderPlan& plan);
+void configure_nemotron(ConfigReader& config, DecoderPlan& plan);
 
 }  // namespace membudget

@@ -1,0 +1,329 @@
+#include "model/encoder.hpp"
+
+#include <algorithm>
+
+#include "model/decoder.hpp"
+
+namespace membudget {
+namespace {
+
+/// What a class computes from the last hidden states.
+enum class Head { base, masked_lm, pretraining, classification };
+
+Block build_stem(const EncoderPlan& plan, const Tensor& mask) {
+    BlockBuilder b("embeddings");
+    const std::int64_t width = plan.embedding_width > 0 ? plan.embedding_width : plan.hidden;
+    int x = -1;
+    {
+        const auto function = b.scope();
+        x = b.hold(b.embedding(plan.word, plan.vocabulary, width));
+        if (plan.type_rows > 0) {
+            const int types = b.hold(b.embedding(plan.types, plan.type_rows, width));
+            x = b.add(x, types, "embeddings.types_sum", place::embedding);
+        }
+        const int positions = b.hold(
+            b.embedding(plan.positions, plan.position_rows, width, OpKind::position_embedding));
+        if (plan.positions_per_token) b.set_rows(positions, Rows::tokens);
+        x = b.add(x, positions, "embeddings.sum", place::embedding);
+        x = b.norm(x, plan.embedding_norm, norms::layer, place::embedding);
+        x = b.dropout(x, plan.embedding_dropout, plan.hidden_dropout, place::embedding);
+    }
+    if (width != plan.hidden)
+        x = b.linear(x, plan.projection, plan.hidden, true, place::embedding);
+    b.hold_until_model_end(x);
+    OpAttributes& attributes = b.op(OpKind::attention_mask, mask.name, place::attention, {},
+                                    {b.shared(0, mask)}).attributes;
+    attributes.causal = false;
+    attributes.heads = plan.heads;
+    return std::move(b).finish(x);
+}
+
+Block build_layer(const EncoderPlan& plan, const Tensor& mask) {
+    BlockBuilder b("encoder layer");
+    const int x = b.input(plan.hidden);
+    /// norm(x + dropout(y)): the dropped-out value keeps its name until the norm is done.
+    const auto add_and_norm = [&](int y, int residual, std::string_view dropout,
+                                  std::string_view norm, Place place) {
+        const auto name = b.scope();
+        if (!dropout.empty()) y = b.dropout(y, dropout, plan.hidden_dropout, place);
+        b.hold(y);
+        const int sum = b.add(y, residual, join(norm, "residual"));
+        return b.norm(sum, norm, norms::layer);
+    };
+
+    int context = -1;
+    {
+        const auto function = b.scope();
+        const int q = b.hold(b.linear(x, plan.q, plan.hidden, true, place::attention));
+        const int k = b.hold(b.linear(x, plan.k, plan.hidden, true, place::attention));
+        const int v = b.hold(b.linear(x, plan.v, plan.hidden, true, place::attention));
+        context = b.tensor(std::string(plan.attention), plan.hidden);
+        OpAttributes& attributes = b.op(OpKind::attention, std::string(plan.attention),
+                                        place::attention, {q, k, v, b.shared(0, mask)},
+                                        {context}).attributes;
+        attributes.heads = plan.heads;
+        attributes.kv_heads = plan.heads;
+        attributes.head_dim = plan.hidden / plan.heads;
+        attributes.value_dim = attributes.head_dim;
+        attributes.causal = false;
+        attributes.dropout = plan.attention_dropout_p;
+    }
+    const int projected = b.linear(context, plan.o, plan.hidden, true, place::attention);
+    const int attended = b.hold(add_and_norm(projected, x, plan.attention_dropout,
+                                             plan.attention_norm, place::attention));
+    int out = -1;
+    {
+        const auto function = b.scope();
+        const int up = b.linear(attended, plan.up, plan.width, true, place::mlp);
+        const int active = b.hold(b.activation(up, plan.act_name, plan.act, place::mlp));
+        const int down = b.linear(active, plan.down, plan.hidden, true, place::mlp);
+        out = add_and_norm(down, attended, plan.mlp_dropout, plan.mlp_norm, place::mlp);
+    }
+    b.set_checkpointable();
+    return std::move(b).finish(out);
+}
+
+/// The heads of a class: all of them read the last hidden states.
+class HeadBuilder {
+public:
+    HeadBuilder(const EncoderPlan& plan, Head head, std::int64_t labels)
+        : plan_(plan), head_(head), labels_(labels), builder_("head") {}
+
+    Block build();
+
+private:
+    int pooled(int x);
+    int word_scores(int x);
+    int detector(int x);
+    int classes(int x);
+    std::string in_base(std::string_view name) const {
+        return head_ == Head::base ? std::string(name) : join(plan_.base, name);
+    }
+    void loss(OpKind kind, std::vector<int> inputs) {
+        const int out = builder_.tensor("loss", 1, Rows::one);
+        builder_.op(kind, "loss", place::loss, std::move(inputs), {out});
+    }
+
+    const EncoderPlan& plan_;
+    Head head_;
+    std::int64_t labels_;
+    BlockBuilder builder_;
+};
+
+int HeadBuilder::pooled(int x) {
+    // The first token of each sequence, a view.
+    const int first = builder_.tensor("first_token", plan_.hidden, Rows::batch);
+    builder_.op(OpKind::split, "first_token", place::head, {x}, {first});
+    const int dense = builder_.linear(first, in_base(plan_.pooler), plan_.hidden, true, place::head);
+    return builder_.hold(builder_.activation(dense, in_base("pooler.activation"), Act::tanh,
+                                             place::head));
+}
+
+int HeadBuilder::word_scores(int x) {
+    const std::int64_t width = plan_.embedding_width > 0 ? plan_.embedding_width : plan_.hidden;
+    int y = builder_.linear(x, plan_.mlm_dense, width, true, place::head);
+    y = builder_.activation(y, plan_.mlm_act, plan_.mlm_activation, place::head);
+    y = builder_.norm(y, plan_.mlm_norm, norms::layer, place::head);
+    int bias = -1;
+    if (plan_.mlm_bias_is_shared)
+        bias = builder_.parameter(std::string(plan_.mlm_bias), {plan_.vocabulary}, Component::head);
+    const int scores =
+        builder_.hold(builder_.linear(y, plan_.mlm_decoder, plan_.vocabulary, true, place::head));
+    if (plan_.tied)
+        builder_.parameter_named(join(plan_.mlm_decoder, "weight")).tied_to =
+            join(join(plan_.base, plan_.word), "weight");
+    if (bias >= 0) {
+        // The decoder's bias is another name for the head's: ops refer to the one that has storage.
+        builder_.parameter_named(join(plan_.mlm_decoder, "bias")).tied_to = plan_.mlm_bias;
+        builder_.last_op().parameters.back() = bias;
+    }
+    return scores;
+}
+
+int HeadBuilder::detector(int x) {
+    int y = builder_.linear(x, join(plan_.discriminator, "dense"), plan_.hidden, true, place::head);
+    y = builder_.activation(y, join(plan_.discriminator, "activation"), plan_.act, place::head);
+    return builder_.hold(
+        builder_.linear(y, join(plan_.discriminator, "dense_prediction"), 1, true, place::head));
+}
+
+int HeadBuilder::classes(int x) {
+    int y = -1;
+    if (plan_.classifier_dense) {
+        const int first = builder_.tensor("first_token", plan_.hidden, Rows::batch);
+        builder_.op(OpKind::split, "first_token", place::head, {x}, {first});
+        y = builder_.dropout(first, join(plan_.classifier, "dropout"), plan_.hidden_dropout,
+                             place::head);
+        y = builder_.linear(y, join(plan_.classifier, "dense"), plan_.hidden, true, place::head);
+        y = builder_.activation(y, join(plan_.classifier, "activation"), Act::tanh, place::head);
+        return builder_.linear(y, join(plan_.classifier, "out_proj"), labels_, true, place::head);
+    }
+    y = builder_.dropout(pooled(x), "dropout", plan_.hidden_dropout, place::head);
+    return builder_.linear(y, plan_.classifier, labels_, true, place::head);
+}
+
+Block HeadBuilder::build() {
+    const int x = builder_.input(plan_.hidden);
+    const bool pools = !plan_.pooler.empty() &&
+                       (head_ == Head::base || (head_ == Head::pretraining &&
+                                                plan_.discriminator.empty()));
+    const int summary = pools ? pooled(x) : -1;
+    if (head_ != Head::classification) builder_.end_base_model();
+    switch (head_) {
+        case Head::base:
+            loss(OpKind::pooler_loss, {pools ? summary : x});
+            break;
+        case Head::masked_lm:
+            loss(OpKind::masked_lm_loss, {word_scores(x)});
+            break;
+        case Head::pretraining:
+            if (!plan_.discriminator.empty()) {
+                loss(OpKind::pooler_loss, {detector(x)});
+            } else {
+                const int scores = word_scores(x);
+                const int order = builder_.hold(
+                    builder_.linear(summary, plan_.next_sentence, 2, true, place::head));
+                loss(OpKind::masked_lm_loss, {scores});
+                loss(OpKind::pooler_loss, {order});
+            }
+            break;
+        case Head::classification:
+            loss(OpKind::pooler_loss, {builder_.hold(classes(x))});
+            break;
+    }
+    return std::move(builder_).finish(-1);
+}
+
+Head head_of(std::string_view architecture) {
+    if (architecture.ends_with("ForMaskedLM")) return Head::masked_lm;
+    if (architecture.ends_with("ForPreTraining")) return Head::pretraining;
+    if (architecture.ends_with("ForSequenceClassification")) return Head::classification;
+    return Head::base;
+}
+
+}  // namespace
+
+Result<Model> encoder_family(const Family& family, const KeyTree& config,
+                             std::string_view architecture, ConfigureEncoder configure) {
+    Diagnostics diagnostics;
+    const std::string chosen = choose_architecture(family, config, architecture, diagnostics);
+    ConfigReader reader(config, "", family.name, family.keys, diagnostics);
+    EncoderPlan plan;
+    configure(reader, plan);
+    if (!diagnostics.empty()) return diagnostics;
+
+    const Head head = head_of(chosen);
+    const std::string base = head == Head::base ? std::string() : std::string(plan.base) + ".";
+    Model model;
+    Tensor mask;
+    mask.name = "attention_mask";
+    mask.rows = Rows::one;
+    mask.shared = 0;
+    model.shared.push_back(mask);
+    model.blocks.push_back(build_stem(plan, mask));
+    model.blocks.push_back(build_layer(plan, mask));
+    model.blocks.push_back(HeadBuilder(plan, head, label_count(config)).build());
+    model.sections.push_back({base, 0, {0}, 1});
+    model.sections.push_back({base + std::string(plan.layers) + ".{}.", 0, {1}, plan.layer_count});
+    model.sections.push_back({"", 0, {2}, 1});
+
+    model.family = family.name;
+    model.architecture = chosen;
+    model.source = family.source;
+    model.notes = reader.notes();
+    model.step_unsupported = plan.step_unsupported;
+    model.facts.hidden_size = plan.hidden;
+    model.facts.layers = plan.layer_count;
+    model.facts.heads = plan.heads;
+    model.facts.kv_heads = plan.heads;
+    model.facts.head_dim = plan.hidden / plan.heads;
+    model.facts.intermediate_size = plan.width;
+    model.facts.vocab_size = plan.vocabulary;
+    return model;
+}
+
+void configure_bert(ConfigReader& config, EncoderPlan& plan) {
+    plan.hidden = config.size("hidden_size");
+    plan.vocabulary = config.size("vocab_size", kLargestVocabulary);
+    plan.position_rows = config.size("max_position_embeddings");
+    plan.type_rows = config.size("type_vocab_size");
+    plan.layer_count = config.size("num_hidden_layers", kLargestCount);
+    plan.heads = config.size("num_attention_heads", kLargestCount);
+    config.divides("hidden_size", plan.hidden, "num_attention_heads", plan.heads);
+    plan.width = config.size("intermediate_size");
+    plan.act = config.activation("hidden_act");
+    plan.mlm_activation = plan.act;
+    plan.hidden_dropout = config.probability("hidden_dropout_prob");
+    plan.attention_dropout_p = config.probability("attention_probs_dropout_prob");
+    plan.tied = config.flag("tie_word_embeddings");
+    for (const std::string_view key : {"is_decoder", "add_cross_attention"})
+        if (config.flag(key))
+            config.unsupported(key, "expected an encoder without cross-attention; got true");
+}
+
+void configure_roberta(ConfigReader& config, EncoderPlan& plan) {
+    configure_bert(config, plan);
+    plan.base = "roberta";
+    plan.positions_per_token = true;  // positions skip padding, so each sequence has its own
+    plan.mlm_bias = "lm_head.bias";
+    plan.mlm_dense = "lm_head.dense";
+    plan.mlm_act = "lm_head.gelu";
+    plan.mlm_norm = "lm_head.layer_norm";
+    plan.mlm_decoder = "lm_head.decoder";
+    plan.mlm_activation = Act::gelu;
+    plan.next_sentence = "";
+    plan.classifier_dense = true;
+}
+
+void configure_electra(ConfigReader& config, EncoderPlan& plan) {
+    configure_bert(config, plan);
+    plan.base = "electra";
+    plan.embedding_width = config.size("embedding_size");
+    plan.projection = "embeddings_project";
+    plan.pooler = "";
+    plan.mlm_dense = "generator_predictions.dense";
+    plan.mlm_act = "generator_predictions.activation";
+    plan.mlm_norm = "generator_predictions.LayerNorm";
+    plan.mlm_decoder = "generator_lm_head";
+    plan.mlm_activation = Act::gelu;
+    plan.mlm_bias_is_shared = false;
+    plan.discriminator = "discriminator_predictions";
+    plan.classifier_dense = true;
+}
+
+void configure_distilbert(ConfigReader& config, EncoderPlan& plan) {
+    plan.base = "distilbert";
+    plan.layers = "transformer.layer";
+    plan.q = "attention.q_lin";
+    plan.k = "attention.k_lin";
+    plan.v = "attention.v_lin";
+    plan.attention = "attention.attention";
+    plan.o = "attention.out_lin";
+    plan.attention_dropout = "";
+    plan.attention_norm = "sa_layer_norm";
+    plan.up = "ffn.lin1";
+    plan.act_name = "ffn.activation";
+    plan.down = "ffn.lin2";
+    plan.mlp_dropout = "ffn.dropout";
+    plan.mlp_norm = "output_layer_norm";
+    plan.pooler = "";
+    plan.mlm_bias_is_shared = false;
+    plan.mlm_dense = "vocab_transform";
+    plan.mlm_act = "activation";
+    plan.mlm_norm = "vocab_layer_norm";
+    plan.mlm_decoder = "vocab_projector";
+    plan.hidden = config.size("hidden_size");
+    plan.vocabulary = config.size("vocab_size", kLargestVocabulary);
+    plan.position_rows = config.size("max_position_embeddings");
+    plan.layer_count = config.size("num_hidden_layers", kLargestCount);
+    plan.heads = config.size("num_attention_heads", kLargestCount);
+    config.divides("hidden_size", plan.hidden, "num_attention_heads", plan.heads);
+    plan.width = config.size("hidden_dim");
+    plan.act = config.activation("activation");
+    plan.mlm_activation = plan.act;
+    plan.hidden_dropout = config.probability("dropout");
+    plan.attention_dropout_p = config.probability("attention_dropout");
+    plan.tied = config.flag("tie_word_embeddings");
+}
+
+}  // namespace membudget

@@ -1,0 +1,72 @@
+#pragma once
+
+/// One builder for BERT and the encoders of its shape: embeddings of words, positions and types;
+/// layers that normalise after each residual sum; heads for masked words, classes, or none.
+
+#include <cstdint>
+#include <string_view>
+
+#include "membudget/model.hpp"
+#include "model/blocks.hpp"
+#include "model/config.hpp"
+
+namespace membudget {
+
+/// How an encoder's modules are named and which parts it has.
+struct EncoderPlan {
+    std::string_view base = "bert";
+    std::string_view word = "embeddings.word_embeddings";
+    std::string_view positions = "embeddings.position_embeddings";
+    std::string_view types = "embeddings.token_type_embeddings";
+    std::string_view embedding_norm = "embeddings.LayerNorm";
+    std::string_view embedding_dropout = "embeddings.dropout";
+    std::string_view projection;             ///< from the embeddings' width to the hidden size
+    std::string_view layers = "encoder.layer";
+    std::string_view q = "attention.self.query", k = "attention.self.key",
+                     v = "attention.self.value", attention = "attention.self.attention",
+                     o = "attention.output.dense",
+                     attention_dropout = "attention.output.dropout",
+                     attention_norm = "attention.output.LayerNorm";
+    std::string_view up = "intermediate.dense", act_name = "intermediate.intermediate_act_fn",
+                     down = "output.dense", mlp_dropout = "output.dropout",
+                     mlp_norm = "output.LayerNorm";
+    bool positions_per_token = false;
+    std::int64_t hidden = 1, vocabulary = 1, position_rows = 1, type_rows = 0;
+    std::int64_t embedding_width = 0;        ///< 0: hidden
+    std::int64_t layer_count = 1, heads = 1, width = 1;
+    Act act = Act::gelu;
+    double hidden_dropout = 0, attention_dropout_p = 0;
+    bool tied = true;
+
+    /// Names of the heads; empty where the family has none.
+    std::string_view pooler = "pooler.dense";
+    std::string_view mlm_bias = "cls.predictions.bias";
+    std::string_view mlm_dense = "cls.predictions.transform.dense";
+    std::string_view mlm_act = "cls.predictions.transform.transform_act_fn";
+    std::string_view mlm_norm = "cls.predictions.transform.LayerNorm";
+    std::string_view mlm_decoder = "cls.predictions.decoder";
+    Act mlm_activation = Act::gelu;
+    bool mlm_bias_is_shared = true;          ///< `mlm_bias` is a parameter that the decoder also names
+    std::string_view next_sentence = "cls.seq_relationship";
+    std::string_view discriminator;          ///< ELECTRA: dense layers of the detector of replacements
+    std::string_view classifier = "classifier";
+    bool classifier_dense = false;           ///< RoBERTa: `classifier.dense`, `classifier.out_proj`
+    std::string step_unsupported;
+};
+
+using ConfigureEncoder = void (*)(ConfigReader& config, EncoderPlan& plan);
+[[nodiscard]] Result<Model> encoder_family(const Family& family, const KeyTree& config,
+                                           std::string_view architecture,
+                                           ConfigureEncoder configure);
+template <ConfigureEncoder Configure>
+Result<Model> build_encoder_family(const Family& family, const KeyTree& config,
+                                   std::string_view architecture) {
+    return encoder_family(family, config, architecture, Configure);
+}
+
+void configure_bert(ConfigReader& config, EncoderPlan& plan);
+void configure_roberta(ConfigReader& config, EncoderPlan& plan);
+void configure_electra(ConfigReader& config, EncoderPlan& plan);
+void configure_distilbert(ConfigReader& config, EncoderPlan& plan);
+
+}  // namespace membudget

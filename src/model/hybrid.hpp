@@ -1,0 +1,18 @@
+#pragma once
+
+/// Plans of the models that mix tokens without attention, in all of their layers or in some.
+
+#include "model/decoder.hpp"
+
+namespace membudget {
+
+void configure_mamba(ConfigReader& config, DecoderPlan& plan);
+void configure_mamba2(ConfigReader& config, DecoderPlan& plan);
+void configure_jamba(ConfigReader& config, DecoderPlan& plan);
+void configure_falcon_h1(ConfigReader& config, DecoderPlan& plan);
+void configure_qwen3_next(ConfigReader& config, DecoderPlan& plan);
+void configure_qwen3_5(ConfigReader& config, DecoderPlan& plan);
+void configure_qwen3_5_moe(ConfigReader& config, DecoderPlan& plan);
+void configure_rwkv(ConfigReader& config, DecoderPlan& plan);
+
+}  // namespace membudget

@@ -1,0 +1,35 @@
+#pragma once
+
+/// Plans of the decoders whose feed-forward networks are mixtures of experts.
+
+#include <cstdint>
+#include <vector>
+
+#include "model/decoder.hpp"
+
+namespace membudget {
+
+/// Makes two kinds of the plan's only one: layers with `experts`, and dense ones without.
+/// `sparse` says for each layer which it is.
+void mix_experts(DecoderPlan& plan, const MlpPlan& experts, const std::vector<bool>& sparse);
+
+void configure_mixtral(ConfigReader& config, DecoderPlan& plan);
+void configure_qwen2_moe(ConfigReader& config, DecoderPlan& plan);
+void configure_qwen3_moe(ConfigReader& config, DecoderPlan& plan);
+void configure_olmoe(ConfigReader& config, DecoderPlan& plan);
+void configure_phimoe(ConfigReader& config, DecoderPlan& plan);
+void configure_granitemoe(ConfigReader& config, DecoderPlan& plan);
+void configure_gpt_oss(ConfigReader& config, DecoderPlan& plan);
+void configure_dbrx(ConfigReader& config, DecoderPlan& plan);
+void configure_deepseek(ConfigReader& config, DecoderPlan& plan);
+void configure_glm4_moe(ConfigReader& config, DecoderPlan& plan);
+void configure_glm_moe_dsa(ConfigReader& config, DecoderPlan& plan);
+void configure_minimax_m2(ConfigReader& config, DecoderPlan& plan);
+void configure_llama4(ConfigReader& config, DecoderPlan& plan);
+
+/// Whether layer i has experts by the rule of Qwen: every `decoder_sparse_step`-th layer that
+/// `mlp_only_layers` does not name.
+[[nodiscard]] std::vector<bool> qwen_sparse_layers(ConfigReader& config, std::int64_t layers,
+                                                   std::int64_t experts);
+
+}  // namespace membudget

@@ -1,0 +1,66 @@
+// Estimates per second inside a process: what a search over knobs pays for one scenario, for the
+// example and for each file given.
+//
+//     cmake --preset bench && cmake --build --preset bench
+//     build-bench/tests/benchmarks/bench_estimate [BENCHMARK'S OPTIONS] [FILE...]
+
+#include <optional>
+#include <string>
+#include <utility>
+
+#include <benchmark/benchmark.h>
+
+#include "membudget/membudget.hpp"
+
+namespace {
+
+/// Reads `file` and, where that fails, says so instead of measuring nothing.
+std::optional<membudget::Document> read(benchmark::State& state, const std::string& file) {
+    auto document = membudget::read_document(file);
+    if (document) return std::move(document).value();
+    state.SkipWithError(document.errors().list().front().message.c_str());
+    return std::nullopt;
+}
+
+/// The whole path from a parsed document to a ledger.
+void estimate_document(benchmark::State& state, const std::string& file) {
+    const auto document = read(state, file);
+    if (!document) return;
+    for (auto _ : state) {
+        const auto estimate = membudget::estimate(*document);
+        if (!estimate) {
+            state.SkipWithError(estimate.errors().list().front().message.c_str());
+            return;
+        }
+        benchmark::DoNotOptimize(estimate->ledger.allocated.point);
+    }
+    state.SetItemsProcessed(state.iterations());
+}
+
+/// The books alone, of a job that is resolved: what is left when only knobs of the job change.
+void make_books(benchmark::State& state, const std::string& file) {
+    const auto document = read(state, file);
+    if (!document) return;
+    const auto estimate = membudget::estimate(*document);
+    if (!estimate) return state.SkipWithError("the spec cannot be estimated");
+    for (auto _ : state) {
+        const auto ledger = membudget::make_ledger(estimate->job, std::nullopt);
+        benchmark::DoNotOptimize(ledger.allocated.point);
+    }
+    state.SetItemsProcessed(state.iterations());
+}
+
+void register_benchmarks(const std::string& file) {
+    const std::string name = file.substr(file.rfind('/') + 1);
+    benchmark::RegisterBenchmark(("estimate/" + name).c_str(), estimate_document, file);
+    benchmark::RegisterBenchmark(("make_ledger/" + name).c_str(), make_books, file);
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+    benchmark::Initialize(&argc, argv);
+    register_benchmarks(MEMBUDGET_SOURCE_DIR "/examples/quickstart.json");
+    for (int i = 1; i < argc; ++i) register_benchmarks(argv[i]);
+    benchmark::RunSpecifiedBenchmarks();
+}
