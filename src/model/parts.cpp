@@ -3,11 +3,12 @@
 namespace membudget {
 
 void Parts::add(std::string prefix, std::string name, const WeightsOnly& weights,
-                std::int64_t count) {
+                std::int64_t count, std::int64_t first) {
     if (count <= 0) return;
     BlockBuilder builder(std::move(name));
     weights(builder);
-    model_.sections.push_back({std::move(prefix), 0, {static_cast<int>(model_.blocks.size())}, count});
+    model_.sections.push_back(
+        {std::move(prefix), first, {static_cast<int>(model_.blocks.size())}, count});
     model_.blocks.push_back(std::move(builder).finish(-1));
 }
 
@@ -39,6 +40,10 @@ Result<Model> parts_family(const Family& family, const KeyTree& config,
     if (model.step_unsupported.empty())
         model.step_unsupported = "only the parameters of this family are modelled yet";
     return model;
+}
+
+void tie(BlockBuilder& builder, std::string_view name, std::string_view target) {
+    builder.parameter_named(name).tied_to = target;
 }
 
 void convolution(BlockBuilder& builder, std::string_view name, std::int64_t out, std::int64_t in,

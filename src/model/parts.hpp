@@ -19,9 +19,9 @@ public:
         : architecture_(architecture), labels_(labels), model_(model) {}
 
     /// `count` copies of a part whose parameters `weights` declares; `{}` in the prefix stands for
-    /// the index of the copy. Nothing when the count is 0.
+    /// the index of the copy, counted from `first`. Nothing when the count is 0.
     void add(std::string prefix, std::string name, const WeightsOnly& weights,
-             std::int64_t count = 1);
+             std::int64_t count = 1, std::int64_t first = 0);
     /// A whole decoder with its head; its step is not modelled in a model of parts.
     void add_decoder(const DecoderPlan& plan);
 
@@ -46,6 +46,9 @@ Result<Model> build_parts_family(const Family& family, const KeyTree& config,
                                  std::string_view architecture) {
     return parts_family(family, config, architecture, Configure);
 }
+
+/// Makes the parameter `name` of the block another name of `target`.
+void tie(BlockBuilder& builder, std::string_view name, std::string_view target);
 
 /// A convolution's parameters: weight [out, in, extents...] and bias [out].
 void convolution(BlockBuilder& builder, std::string_view name, std::int64_t out, std::int64_t in,
