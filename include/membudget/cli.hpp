@@ -22,7 +22,7 @@ struct Streams {
     std::ostream& out;
     std::ostream& err;
     bool colour = false;   ///< stdout is a terminal and NO_COLOR is not set
-    int width = 100;
+    int width = 80;       ///< paragraphs are wrapped here; the same in every pipe
 };
 
 /// Runs one command line (without the program's name).

@@ -2,8 +2,11 @@
 
 /// The whole in one call, for programs that use the library.
 
+#include <cstdint>
 #include <optional>
 #include <string>
+#include <string_view>
+#include <vector>
 
 #include "membudget/job.hpp"
 #include "membudget/ledger.hpp"
@@ -18,6 +21,9 @@ struct Document {
     KeyTree tree;           ///< the spec's key tree (made up for a bare model config)
     std::optional<KeyTree> config;  ///< the model config that it refers to
     std::string config_file;
+    std::string scenario;   ///< the scenario that was applied; empty: none
+    /// Shape of the file before the first patch: stated activations refer to it.
+    std::optional<std::int64_t> base_micro_batch_size, base_sequence_length;
 };
 
 /// Reads `path` (or "-"): a spec, or a bare model config that becomes `{"membudget": 1, "model": ...}`.
@@ -26,32 +32,38 @@ struct Document {
 /// The same from text already at hand; paths in it are relative to the folder of `file`.
 [[nodiscard]] Result<Document> read_document_text(const std::string& text, const std::string& file);
 
+/// `document` with an RFC 7396 merge patch applied; a config that the patch names is read.
+[[nodiscard]] Result<Document> with_patch(const Document& document, const KeyTree& patch);
+
+/// The scenario `name` applied: one that the spec holds, or a built-in technique. A scenario
+/// changes a valid job: mistakes of the document itself are reported as its own, those that the
+/// scenario brings point to `/scenarios/NAME`. The result holds no scenarios.
+[[nodiscard]] Result<Document> with_scenario(const Document& document, std::string_view name);
+
+/// Names of the scenarios that a spec holds, in their order.
+[[nodiscard]] std::vector<std::string> scenario_names(const Document& document);
+
 /// One estimated job.
 struct Estimate {
     Job job;
     Ledger ledger;
 };
 
-/// What a run overrides or adds.
-struct EstimateOptions {
-    std::optional<Bytes> budget;          ///< instead of the device's capacity
-    std::string scenario;                 ///< name for diagnostics: pointers start at /scenarios/NAME
-    /// The document before any scenario: stated activations refer to its shape.
-    const KeyTree* base = nullptr;
-};
-
-/// spec tree -> Spec -> Job -> Ledger. Every mistake of the document in one run.
-[[nodiscard]] Result<Estimate> estimate(const Document& document, const EstimateOptions& options = {});
+/// spec tree -> Spec -> Job -> Ledger. Every mistake of the document in one run. A `budget` counts
+/// instead of the device's capacity. Totals beyond 2^53 - 1 bytes are an error.
+[[nodiscard]] Result<Estimate> estimate(const Document& document,
+                                        const std::optional<Bytes>& budget = std::nullopt);
 
 /// The techniques that apply to this job, each with what it saves, largest saving at the peak first.
 struct TechniqueSaving {
     const Technique* technique = nullptr;
-    /// Bytes of its term at the peak: at most this can be saved.
+    /// Bytes of its term at the peak: what it addresses.
     Bytes term_bytes;
     /// Found by estimating the changed job; absent where it cannot be derived (stated terms).
     std::optional<Bytes> term_saves, peak_saves;
-    bool helps_at_peak = true;   ///< false: its term is not live, or not the peak's phase
-    std::string note;
+    bool helps_at_peak = true;   ///< false: its term is not live there, or the peak stays
+    std::string change;          ///< the knobs that were turned, for people
+    std::string note;            ///< why a saving is absent, or why it does not help; may be empty
 };
 [[nodiscard]] std::vector<TechniqueSaving> technique_savings(const Document& document,
                                                              const Estimate& estimate);

@@ -3,9 +3,11 @@
 /// Part `report`: neutral tables and notes, and their dialects: text, JSON, Markdown, CSV.
 /// Knows not where it goes.
 
+#include <cstddef>
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "membudget/ledger.hpp"
@@ -14,39 +16,7 @@
 
 namespace membudget {
 
-enum class Align { left, right };
-
-/// A neutral table: every cell is text already; the last row may be a total.
-struct ReportTable {
-    struct Column {
-        std::string title;
-        Align align = Align::left;
-    };
-    std::string id;      ///< "terms"
-    std::string title;
-    std::vector<Column> columns;
-    std::vector<std::vector<std::string>> rows;
-    bool total_row = false;
-};
-
-/// A list of short paragraphs under a title.
-struct ReportNotes {
-    std::string id;
-    std::string title;
-    std::vector<std::string> lines;
-};
-
-/// One section: a table or notes.
-struct ReportSection {
-    std::optional<ReportTable> table;
-    std::optional<ReportNotes> notes;
-};
-
-/// A report for people; machine formats walk the data instead.
-struct Report {
-    std::string title;
-    std::vector<ReportSection> sections;
-};
+// --- what is reported ----------------------------------------------------------------------------
 
 /// One estimate with what belongs to it.
 struct EstimateReport {
@@ -55,31 +25,122 @@ struct EstimateReport {
     std::vector<TechniqueSaving> techniques;
 };
 
-/// One side of a comparison against the first.
-struct Delta {
+/// An earlier estimate against which jobs are compared, from its JSON report.
+struct Baseline {
+    std::string file;
     std::string name;
-    std::vector<TermDelta> terms;
-    std::vector<KnobChange> knobs;
+    Bytes allocated;                            ///< point
+    std::vector<std::pair<std::string, Bytes>> terms;  ///< leaves at the peak
+    std::optional<Bytes> limit;                 ///< the most that a job may need; inclusive
+    std::string allowance;                      ///< "5%", as the user wrote it
+};
+
+/// Reads what `estimate --format json` wrote. Another schema version than 1.x is unsupported.
+[[nodiscard]] Result<Baseline> read_baseline(std::string_view text, std::string_view file);
+
+/// One job of a comparison against the reference: the first job, or the baseline.
+struct Delta {
+    std::size_t report = 0;                     ///< index of the job in `ReportData::reports`
+    std::vector<TermDelta> terms;               ///< reference -> job
+    std::vector<KnobChange> knobs;              ///< empty against a baseline: its spec is unknown
     std::vector<std::string> measure_next;
 };
 
-/// Everything a writer may need; `deltas` only for `compare`.
+/// A term in full, for `explain`.
+struct Explanation {
+    std::string path;                           ///< a leaf, or a prefix of several
+    std::vector<LiveTensor> tensors;            ///< live at the peak under `path`
+};
+
+/// Rows of a table of the program, for `list`.
+struct Listing {
+    std::string kind;                           ///< "optimizers"
+    std::vector<std::string> columns;           ///< the first is "name"
+    std::vector<std::vector<std::string>> rows;
+};
+
+/// Everything a writer may need; what a command does not fill is absent.
 struct ReportData {
     std::string command;
     std::vector<EstimateReport> reports;
     std::vector<Delta> deltas;
-    Diagnostics errors;
+    std::optional<Baseline> baseline;
+    std::optional<Explanation> explanation;
+    std::optional<Listing> listing;
+    Diagnostics errors;                         ///< when not empty, nothing else counts
 };
 
-[[nodiscard]] Report make_estimate_report(const EstimateReport& report);
-[[nodiscard]] Report make_compare_report(const ReportData& data);
+// --- its form for people -------------------------------------------------------------------------
+
+enum class Align { left, right };
+
+/// A neutral table: every cell is text already. Leading spaces of a first cell show its depth.
+struct ReportTable {
+    struct Column {
+        std::string title;
+        Align align = Align::left;
+    };
+    std::string title;
+    std::vector<Column> columns;
+    std::vector<std::vector<std::string>> rows;
+    std::size_t total_rows = 0;                 ///< so many of the last rows are totals
+};
+
+/// A paragraph, or a heading with labelled points below it.
+struct ReportNote {
+    std::string head;
+    std::vector<std::pair<std::string, std::string>> points;  ///< label, text
+};
+
+/// Notes under a title.
+struct ReportNotes {
+    std::string title;
+    std::vector<ReportNote> notes;
+};
+
+/// One section: a table, notes, or both.
+struct ReportSection {
+    std::optional<ReportTable> table;
+    std::optional<ReportNotes> notes;
+};
+
+/// What matters most, in a word and a sentence.
+struct Headline {
+    Verdict verdict = Verdict::none;
+    std::string word;                           ///< "FITS"
+    std::vector<std::string> lines;
+};
+
+/// A report for people; machine formats walk the data instead.
+struct Report {
+    std::string title;
+    std::vector<std::string> facts;
+    std::vector<Headline> headlines;
+    std::vector<ReportSection> sections;
+};
+
+/// The form that belongs to the command of `data`.
+[[nodiscard]] Report make_report(const ReportData& data);
+
+/// The verdict in one line, for a log: "over: NAME: 96.00 GB allocated, 80.00 GB usable: ...".
+[[nodiscard]] std::string verdict_line(const EstimateReport& report);
+
+/// The same for a job that grew beyond the limit of a baseline.
+[[nodiscard]] std::string growth_line(const Baseline& baseline, const EstimateReport& report);
+
+// --- formats -------------------------------------------------------------------------------------
+
+/// How text meets its reader.
+struct WriteOptions {
+    bool colour = false;
+    int width = 80;   ///< paragraphs are wrapped at this column
+};
 
 /// An output format.
 struct Writer {
     std::string_view name;   ///< "json"
     std::string_view doc;
-    /// Writes `data`; `report` is its form for people.
-    std::string (*write)(const ReportData& data, const Report& report) = nullptr;
+    std::string (*write)(const ReportData& data, const WriteOptions& options) = nullptr;
 };
 [[nodiscard]] Table<Writer> writers();
 

@@ -27,6 +27,9 @@ struct Technique {
     std::string_view measure;   ///< what to measure again after turning it
     /// The phases whose peak it can lower: bit i for Phase i.
     unsigned phases = 0;
+    /// Whether a change of the knob from `from` to `to` (null: absent) turns the technique on;
+    /// several techniques share a knob and differ by its value.
+    bool (*turned_on)(const KeyTree* from, const KeyTree* to) = nullptr;
     /// A built-in scenario: the merge patch that turns the knob for this spec and job, or null when
     /// it is turned already or has no meaning here.
     std::optional<KeyTree> (*patch)(const KeyTree& spec, const Job& job) = nullptr;
@@ -34,6 +37,14 @@ struct Technique {
     std::string_view source;
 };
 [[nodiscard]] Table<Technique> techniques();
+
+/// A merge patch that sets the one value at `pointer` (object keys only).
+[[nodiscard]] KeyTree patch_at(std::string_view pointer, KeyTree value);
+/// The value at an RFC 6901 pointer, or null when there is none.
+[[nodiscard]] const KeyTree* value_at(const KeyTree& tree, std::string_view pointer);
+
+/// True when `path` is `ancestor` or lies below it: for pointers and for paths of terms.
+[[nodiscard]] bool is_at_or_below(std::string_view path, std::string_view ancestor);
 
 /// A pointer whose value differs between two documents, with both values as text.
 struct KnobChange {

@@ -100,7 +100,8 @@ private:
     std::string limit_;
 };
 
-/// The encoding of `text` when it is not UTF-8 by its byte order mark or its zero bytes.
+/// The encoding of `text`, as iconv names it, when by its byte order mark or its zero bytes it is
+/// not UTF-8.
 std::string_view foreign_encoding(std::string_view text) {
     struct Mark {
         std::string_view bytes, encoding;
@@ -109,14 +110,16 @@ std::string_view foreign_encoding(std::string_view text) {
     // The longer marks first: UTF-32 begins as UTF-16 does. A document begins with an ASCII
     // character, so that without a mark the zero bytes around it tell the encoding.
     static constexpr Mark kMarks[] = {
-        {"\xFF\xFE\0\0"sv, "UTF-32 (little endian)"}, {"\0\0\xFE\xFF"sv, "UTF-32 (big endian)"},
-        {"\xFF\xFE"sv, "UTF-16 (little endian)"},     {"\xFE\xFF"sv, "UTF-16 (big endian)"},
+        {"\xFF\xFE\0\0"sv, "UTF-32LE"},
+        {"\0\0\xFE\xFF"sv, "UTF-32BE"},
+        {"\xFF\xFE"sv, "UTF-16LE"},
+        {"\xFE\xFF"sv, "UTF-16BE"},
     };
     for (const Mark& mark : kMarks)
         if (text.starts_with(mark.bytes)) return mark.encoding;
     if (text.size() < 2) return {};
-    if (text[0] == '\0' && text[1] != '\0') return "UTF-16 (big endian)";
-    if (text[0] != '\0' && text[1] == '\0') return "UTF-16 (little endian)";
+    if (text[0] == '\0' && text[1] != '\0') return "UTF-16BE";
+    if (text[0] != '\0' && text[1] == '\0') return "UTF-16LE";
     return {};
 }
 
@@ -140,7 +143,7 @@ Result<KeyTree> parse(std::string_view text, DuplicateKeys duplicates, ReadLimit
         return refuse(fmt::format("expected at most {} bytes; got {}", limits.bytes, text.size()));
     if (const std::string_view encoding = foreign_encoding(text); !encoding.empty())
         return refuse(fmt::format("expected UTF-8; got {}", encoding),
-                      fmt::format("convert it: iconv -f {} -t UTF-8", encoding.substr(0, 6)));
+                      fmt::format("convert it: iconv -f {} -t UTF-8", encoding));
     if (text.starts_with("\xEF\xBB\xBF")) text.remove_prefix(3);
     if (text.find_first_not_of(" \t\n\r") == std::string_view::npos)
         return refuse(text.empty() ? "expected a JSON document; got an empty file"

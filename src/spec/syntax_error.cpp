@@ -147,14 +147,15 @@ std::string hint_for(const Stop& stop, std::string_view expected) {
     if (found.starts_with("/") || found.starts_with("#")) return "JSON has no comments";
     if (expected == "the end of the document" && !found.empty())
         return "a file holds one JSON document";
-    if (!stop.found.is_word() || is_value(found)) return {};
+    if (!stop.found.is_word()) return {};
     if (found.starts_with("'")) return "JSON strings stand in double quotes";
+    if (expected == "a key" || expected == "a key or '}'") return "keys stand in double quotes";
+    if (is_value(found)) return {};
     if (found == "True") return "write true";
     if (found == "False") return "write false";
     if (found == "None") return "write null";
     for (const std::string_view word : {"NaN", "nan", "Infinity", "-Infinity", "inf", "-inf"})
         if (found == word) return "JSON has no NaN and no infinity";
-    if (expected == "a key" || expected == "a key or '}'") return "keys stand in double quotes";
     if (is_digit(found[0]) || is_one_of(found[0], "+-."))
         return "JSON writes numbers such as 12, -3, 0.5 and 6.02e23";
     return {};

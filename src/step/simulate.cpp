@@ -96,6 +96,7 @@ public:
 
 private:
     void derive();
+    void inputs(std::vector<Event>& start);
     void state_only(std::vector<Event> start);
     void micro_batch(std::vector<StepNode>& out, std::int64_t repeat, GradientMode mode, bool first,
                      bool last);
@@ -157,11 +158,26 @@ void StepBuilder::micro_batch(std::vector<StepNode>& out, std::int64_t repeat, G
     out.push_back(std::move(whole));
 }
 
+/// Token ids and labels, int64 each: they wait on the device before the step begins.
+void StepBuilder::inputs(std::vector<Event>& start) {
+    const std::int64_t tokens = job_.extents.rows(Rows::tokens);
+    const TermId term = step_.terms.intern("activations/inputs");
+    const std::int64_t bytes = bytes_of(Elements(tokens), dtype::int64).count();
+    const std::int64_t rounding =
+        job_.backend == Backend::cuda ? align_up(Bytes(bytes), 512).count() - bytes : 0;
+    start.push_back({bytes, rounding, 2, -1, term, {kNoOp, "token ids and labels"}});
+    note(step_.notes, term,
+         {Basis::exact, Total::allocated,
+          fmt::format("2 x {} tokens x 8 B (int64 ids and labels)", group_digits(tokens)),
+          "torch.long token ids"});
+}
+
 void StepBuilder::derive() {
     States states = model_states(job_, step_.terms, step_.notes);
     pass_ = std::make_unique<ModelPass>(job_, step_.terms, step_.notes);
     stated_ = std::make_unique<StatedTerms>(job_, bound_, step_);
     std::vector<StepNode>& out = step_.root.children;
+    inputs(states.start);
     out.push_back(leaf(Phase::forward, "start", std::move(states.start)));
 
     const bool stays = job_.precision.gradient_buffer || !job_.zero_grad_to_none;
@@ -205,40 +221,79 @@ void refine(Step& step, const Model* model, StepNode& node) {
     }
 }
 
+/// The highest level within one phase: `peak` counts from the start of the stretch; absent while the
+/// phase does not occur in it.
+struct PhasePeakOf {
+    std::int64_t total = 0;
+    std::optional<std::int64_t> peak;
+    TermBytes net, at_peak;
+};
+
+void add_to(TermBytes& sum, const TermBytes& bytes, std::int64_t times) {
+    if (sum.size() < bytes.size()) sum.resize(bytes.size(), 0);
+    for (std::size_t i = 0; i < bytes.size(); ++i)
+        sum[i] = detail::checked_add(sum[i], detail::checked_mul(bytes[i], times));
+}
+
 /// Profiles of the leaves, computed once and folded for the whole and for each phase.
 class Folder {
 public:
     explicit Folder(const TermTable& terms) : terms_(terms) {}
 
-    /// `only`: peaks count in leaves of this phase alone; the others only move the level.
-    Profile fold(const StepNode& node, std::optional<Phase> only) {
+    Profile whole(const StepNode& root) {
         next_ = 0;
-        return fold_node(node, only);
+        return fold(root);
+    }
+    /// After `whole`.
+    PhasePeakOf phase(const StepNode& root, Phase only) {
+        next_ = 0;
+        return fold(root, only);
     }
 
 private:
-    Profile fold_node(const StepNode& node, std::optional<Phase> only) {
+    Profile fold(const StepNode& node) {
         Profile sum;
         if (node.children.empty()) {
             const std::size_t index = next_++;
-            if (index == leaves_.size()) {
-                leaves_.push_back(profile_of(node.events, terms_));
-                leaves_.back().where.leaf =
-                    leaves_.back().where.leaf < 0 ? -1 : static_cast<std::int32_t>(index);
-            }
-            sum = leaves_[index];
-            if (only && node.phase != *only) silence(sum);
+            leaves_.push_back(profile_of(node.events, terms_));
+            sum = leaves_.back();
+            if (sum.where.leaf >= 0) sum.where.leaf = static_cast<std::int32_t>(index);
         } else {
-            for (const StepNode& child : node.children) sum = then(sum, fold_node(child, only));
+            for (const StepNode& child : node.children) sum = then(sum, fold(child));
         }
         return node.repeat == 1 ? sum : repeat(sum, node.repeat);
     }
 
-    /// Takes the peak away: only the level changes.
-    static void silence(Profile& profile) {
-        profile.peak = std::max<std::int64_t>(0, profile.total);
-        profile.at_peak = profile.total > 0 ? profile.net : TermBytes{};
-        profile.where = {};
+    PhasePeakOf fold(const StepNode& node, Phase only) {
+        PhasePeakOf sum;
+        if (node.children.empty()) {
+            const Profile& leaf = leaves_[next_++];
+            sum.total = leaf.total;
+            sum.net = leaf.net;
+            if (node.phase == only) {
+                sum.peak = leaf.peak;
+                sum.at_peak = leaf.at_peak;
+            }
+        }
+        for (const StepNode& child : node.children) {
+            PhasePeakOf next = fold(child, only);
+            if (next.peak && (!sum.peak || sum.total + *next.peak > *sum.peak)) {
+                sum.peak = detail::checked_add(sum.total, *next.peak);
+                sum.at_peak = sum.net;
+                add_to(sum.at_peak, next.at_peak, 1);
+            }
+            sum.total = detail::checked_add(sum.total, next.total);
+            add_to(sum.net, next.net, 1);
+        }
+        if (node.repeat == 1) return sum;
+        const std::int64_t copy = sum.total > 0 ? node.repeat - 1 : 0;
+        if (sum.peak) {
+            sum.peak = detail::checked_add(*sum.peak, detail::checked_mul(copy, sum.total));
+            add_to(sum.at_peak, sum.net, copy);
+        }
+        sum.total = detail::checked_mul(sum.total, node.repeat);
+        for (std::int64_t& bytes : sum.net) bytes = detail::checked_mul(bytes, node.repeat);
+        return sum;
     }
 
     const TermTable& terms_;
@@ -252,14 +307,14 @@ Step simulate_step(const Job& job, Bound bound, Detail detail) {
     Step step = StepBuilder(job, bound).build();
     if (detail == Detail::tensors) refine(step, job.model.get(), step.root);
     Folder folder(step.terms);
-    step.profile = folder.fold(step.root, std::nullopt);
+    step.profile = folder.whole(step.root);
     step.notes.resize(step.terms.size());
     if (detail == Detail::tensors) return step;
     for (const Phase phase : kPhases) {
-        Profile profile = folder.fold(step.root, phase);
+        PhasePeakOf peak = folder.phase(step.root, phase);
         const auto index = static_cast<std::size_t>(phase);
-        step.phase_peaks[index] = profile.peak;
-        step.phase_terms[index] = std::move(profile.at_peak);
+        step.phase_peaks[index] = peak.peak.value_or(0);
+        step.phase_terms[index] = std::move(peak.at_peak);
     }
     for (const std::int64_t bytes : step.profile.group_max)
         step.additive_total = detail::checked_add(step.additive_total, bytes);

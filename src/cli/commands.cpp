@@ -1,0 +1,22 @@
+#include "cli/commands.hpp"
+
+namespace membudget::cli {
+namespace {
+
+constexpr Command kCommands[] = {
+    {"estimate", "the ledger of one job: what is live at the peak, and whether it fits",
+     "membudget estimate spec.json --budget 80GB", run_estimate},
+    {"compare", "jobs side by side: scenarios of one spec, several specs, or an earlier estimate",
+     "membudget compare spec.json", run_compare},
+    {"explain", "one term: its formula with the numbers put in, its basis and its source",
+     "membudget explain spec.json activations", run_explain},
+    {"list", "the names that a spec may use: optimizers, precisions, devices, ...",
+     "membudget list optimizers", run_list},
+};
+static_assert(names_are_unique(kCommands));
+
+}  // namespace
+
+Table<Command> commands() { return Table<Command>(kCommands); }
+
+}  // namespace membudget::cli

@@ -1,0 +1,65 @@
+#include <fmt/format.h>
+
+#include "cli/job_flags.hpp"
+#include "cli/session.hpp"
+
+namespace membudget::cli {
+namespace {
+
+constexpr const char* kFooter =
+    "SPEC is a spec, a model's config.json, or - for standard input.\n\n"
+    "Examples:\n"
+    "  membudget estimate spec.json\n"
+    "  membudget estimate config.json --batch 1 --seq 8192 --optimizer adamw \\\n"
+    "      --precision bf16-autocast --budget 80GB\n"
+    "  membudget estimate spec.json --scenario activation_checkpointing\n"
+    "  membudget estimate spec.json --format json | jq .totals.allocated";
+
+struct Options {
+    std::string spec, scenario;
+    JobFlags job;
+    JudgeFlags judge;
+};
+
+Result<Document> read(const Options& options) {
+    auto document = read_document(options.spec);
+    if (!document) return document;
+    auto changed = options.job.apply(*document);
+    if (!changed || options.scenario.empty()) return changed;
+    auto out = with_scenario(*changed, options.scenario);
+    if (!out) return options.job.blame(out.errors(), *changed);
+    return out;
+}
+
+}  // namespace
+
+ExitCode run_estimate(Arguments arguments, Streams& streams) {
+    Options options;
+    Session session("estimate", streams, kFooter);
+    session.app().add_option("SPEC", options.spec, "a spec or a model's config.json");
+    session.app().add_option("--scenario", options.scenario,
+                             "apply a scenario of the spec, or a built-in one "
+                             "(`membudget list scenarios`)")
+        ->type_name("NAME")->group("The job (instead of what the file says)");
+    options.job.add_to(session.app());
+    options.judge.add_to(session.app());
+    if (const auto exit = session.parse(arguments)) return *exit;
+    if (options.spec.empty()) return session.fail_usage("estimate needs a SPEC");
+
+    const auto capacity = options.judge.capacity();
+    if (!capacity) return session.fail(capacity.errors());
+    const auto document = read(options);
+    if (!document) return session.fail(document.errors());
+    const auto result = estimate(*document, *capacity);
+    if (!result) return session.fail(options.job.blame(result.errors(), *document));
+
+    ReportData data;
+    data.command = "estimate";
+    std::string name = display_name(*document);
+    if (!options.scenario.empty()) name += fmt::format(", scenario {}", options.scenario);
+    data.reports.push_back({name, &*result, technique_savings(*document, *result)});
+    return session.finish(data, exit_code_for(result->ledger.verdict, options.judge.strict),
+                          verdict_line(data.reports.front()));
+}
+
+}  // namespace membudget::cli

@@ -1,0 +1,41 @@
+#include <sys/ioctl.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <csignal>
+#include <cstdlib>
+#include <cstring>
+#include <sstream>
+#include <string>
+#include <vector>
+
+#include "cli/output_file.hpp"
+#include "membudget/cli.hpp"
+
+int main(int argc, char** argv) {
+    using namespace membudget;
+    // A reader that has seen enough (`| head`) is no error: the write fails and the run ends well.
+    std::signal(SIGPIPE, SIG_IGN);
+
+    const std::vector<std::string> arguments(argv + std::min(argc, 1), argv + argc);
+    std::ostringstream out, err;
+    Streams streams{.out = out, .err = err};
+    if (isatty(STDOUT_FILENO) != 0) {
+        const char* no_colour = std::getenv("NO_COLOR");
+        const char* terminal = std::getenv("TERM");
+        streams.colour = (no_colour == nullptr || *no_colour == '\0') &&
+                         (terminal == nullptr || std::strcmp(terminal, "dumb") != 0);
+        winsize size{};
+        if (ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 0)
+            streams.width = std::clamp<int>(size.ws_col, 60, 100);
+    }
+    const ExitCode code = run_cli(arguments, streams);
+    (void)cli::write_all(STDERR_FILENO, err.str());
+    const int error = cli::write_all(STDOUT_FILENO, out.str());
+    if (error == 0) return static_cast<int>(code);
+    if (error == EPIPE) return static_cast<int>(ExitCode::done);
+    (void)cli::write_all(STDERR_FILENO,
+                         std::string("error: standard output: ") + std::strerror(error) + "\n");
+    return static_cast<int>(ExitCode::bad_input);
+}

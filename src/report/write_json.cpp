@@ -1,0 +1,249 @@
+#include <nlohmann/json.hpp>
+
+#include <utility>
+
+#include "report/figures.hpp"
+#include "report/writers.hpp"
+
+/// The contract with scripts: every key is always there, in this order; what is unknown is null,
+/// a list without entries is empty. Sizes are integers of bytes below 2^53.
+
+namespace membudget::report {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+constexpr const char* kSchemaVersion = "1.0";
+
+Json bytes_or_null(const std::optional<Bytes>& bytes) {
+    return bytes ? Json(bytes->count()) : Json(nullptr);
+}
+
+Json text_or_null(const std::string& text) { return text.empty() ? Json(nullptr) : Json(text); }
+
+Json of(const std::optional<TotalRange>& total) {
+    if (!total) return nullptr;
+    return {{"lower_bytes", total->lower.count()},
+            {"point_bytes", total->point.count()},
+            {"upper_bytes", bytes_or_null(total->upper)}};
+}
+
+Json totals_of(const Ledger& ledger) {
+    return {{"allocated", of(ledger.allocated)},
+            {"reserved", of(ledger.reserved)},
+            {"device", of(ledger.device)},
+            {"host", of(ledger.host)},
+            {"additive_total_bytes", ledger.additive_total.count()}};
+}
+
+/// Position of the rank whose books these are; the ranks of a group of equal ones share them.
+Json worst_rank() { return {{"pp", 0}, {"tp", 0}, {"cp", 0}, {"ep", 0}, {"dp", 0}}; }
+
+Json peak_of(const Ledger& ledger) {
+    return {{"phase", name_of(ledger.peak.phase)},
+            {"where",
+             {{"op", text_or_null(ledger.peak.op)},
+              {"pass", text_or_null(ledger.peak.pass)},
+              {"micro_batch", ledger.peak.micro_batch}}},
+            {"rank", worst_rank()}};
+}
+
+/// The shape for which the peak holds.
+Json shape_of(const Job& job) {
+    const bool has_sequence = job.model != nullptr || job.extents.sequence > 1;
+    const std::int64_t parameters = job.model != nullptr
+                                        ? count_parameters(*job.model).total.count()
+                                        : job.anonymous_parameters;
+    return {{"parameters", parameters > 0 ? Json(parameters) : Json(nullptr)},
+            {"micro_batch_size", job.extents.batch},
+            {"gradient_accumulation_steps", job.micro_batches},
+            {"global_batch_size", job.global_batch},
+            {"sequence_length", has_sequence ? Json(job.extents.sequence) : Json(nullptr)},
+            {"target_length", job.extents.target_sequence > 1 && has_sequence
+                                  ? Json(job.extents.target_sequence)
+                                  : Json(nullptr)},
+            {"data_parallel", job.data.ranks()}};
+}
+
+Json terms_of(const Ledger& ledger) {
+    Json out = Json::array();
+    for (const Term& term : ledger.terms)
+        out.push_back({{"path", term.path},
+                       {"total", name_of(term.total)},
+                       {"at_peak_bytes", term.at_peak.count()},
+                       {"max_bytes", term.max.count()},
+                       {"lower_bytes", term.lower.count()},
+                       {"upper_bytes", bytes_or_null(term.upper)},
+                       {"basis", name_of(term.basis)},
+                       {"formula", text_or_null(term.formula)},
+                       {"source", text_or_null(term.source)}});
+    return out;
+}
+
+/// Advice for this peak: a technique that does not reach it is not listed.
+Json techniques_of(const std::vector<TechniqueSaving>& techniques) {
+    Json out = Json::array();
+    for (const TechniqueSaving& saving : techniques) {
+        if (!saving.helps_at_peak) continue;
+        out.push_back({{"name", saving.technique->name},
+                       {"term", saving.technique->term},
+                       {"term_bytes", saving.term_bytes.count()},
+                       {"term_saves_bytes", bytes_or_null(saving.term_saves)},
+                       {"peak_saves_bytes", bytes_or_null(saving.peak_saves)},
+                       {"cost", saving.technique->cost},
+                       {"limits", saving.technique->limits}});
+    }
+    return out;
+}
+
+Json device_of(const Ledger& ledger) {
+    if (!ledger.budget) return nullptr;
+    return {{"name", ledger.budget->name},
+            {"capacity_bytes", ledger.budget->capacity.count()},
+            {"reserve_bytes", ledger.budget->reserve.count()},
+            {"headroom_bytes", bytes_or_null(ledger.headroom)}};
+}
+
+/// Puts the body of one estimate into `out`; without one, the same keys without values.
+void add_body(Json& out, const EstimateReport* report) {
+    if (report == nullptr) {
+        for (const char* key : {"name", "verdict", "shape", "totals", "peak"}) out[key] = nullptr;
+        for (const char* key : {"phases", "terms"}) out[key] = Json::array();
+        out["dominant"] = nullptr;
+        for (const char* key : {"techniques", "ranks"}) out[key] = Json::array();
+        out["device"] = nullptr;
+        for (const char* key : {"assumptions", "warnings", "measure_next"})
+            out[key] = Json::array();
+        return;
+    }
+    const auto& [job, ledger] = *report->estimate;
+    out["name"] = report->name;
+    out["verdict"] = name_of(ledger.verdict);
+    out["shape"] = shape_of(job);
+    out["totals"] = totals_of(ledger);
+    out["peak"] = peak_of(ledger);
+    out["phases"] = Json::array();
+    for (const PhasePeak& phase : ledger.phases)
+        out["phases"].push_back(
+            {{"phase", name_of(phase.phase)}, {"peak_bytes", phase.peak.count()}});
+    out["terms"] = terms_of(ledger);
+    out["dominant"] = {{"path", ledger.dominant}, {"at_peak_bytes", ledger.dominant_bytes.count()}};
+    out["techniques"] = techniques_of(report->techniques);
+    out["ranks"] = Json::array({{{"rank", worst_rank()},
+                                 {"count", job.data.ranks()},
+                                 {"totals", totals_of(ledger)},
+                                 {"peak", peak_of(ledger)}}});
+    out["device"] = device_of(ledger);
+    out["assumptions"] = Json::array();
+    for (const Assumption& assumption : ledger.assumptions)
+        out["assumptions"].push_back({{"id", assumption.id},
+                                      {"text", assumption.text},
+                                      {"source", text_or_null(assumption.source)}});
+    out["warnings"] = Json::array();
+    for (const Warning& warning : ledger.warnings)
+        out["warnings"].push_back({{"id", warning.id}, {"text", warning.text}});
+    out["measure_next"] = ledger.measure_next;
+}
+
+/// JSON text as a value; an absent one is null, and a number too large for a double its text.
+Json value_of(const std::string& text) {
+    if (text == "absent") return nullptr;
+    Json value = Json::parse(text, nullptr, /*allow_exceptions=*/false);
+    return value.is_discarded() ? Json(text) : value;
+}
+
+Json of(const Delta& delta, const EstimateReport& report) {
+    Json terms = Json::array();
+    for (const TermDelta& term : delta.terms)
+        terms.push_back({{"path", term.path},
+                         {"from_bytes", bytes_or_null(term.from)},
+                         {"to_bytes", bytes_or_null(term.to)}});
+    Json knobs = Json::array();
+    for (const KnobChange& knob : delta.knobs) {
+        const Technique* technique = knob.technique;
+        knobs.push_back({{"pointer", knob.pointer},
+                         {"from", value_of(knob.from)},
+                         {"to", value_of(knob.to)},
+                         {"technique", technique ? Json(technique->name) : Json(nullptr)},
+                         {"cost", technique ? Json(technique->cost) : Json(nullptr)},
+                         {"limits", technique ? Json(technique->limits) : Json(nullptr)}});
+    }
+    return {{"name", report.name},
+            {"verdict", name_of(report.estimate->ledger.verdict)},
+            {"totals", totals_of(report.estimate->ledger)},
+            {"terms", std::move(terms)},
+            {"knobs", std::move(knobs)},
+            {"measure_next", delta.measure_next}};
+}
+
+void add_comparison(Json& out, const ReportData& data) {
+    out["reports"] = Json::array();
+    for (const EstimateReport& report : data.reports) {
+        Json body = Json::object();
+        add_body(body, &report);
+        out["reports"].push_back(std::move(body));
+    }
+    out["deltas"] = Json::array();
+    for (const Delta& delta : data.deltas)
+        out["deltas"].push_back(of(delta, data.reports[delta.report]));
+    out["baseline"] = nullptr;
+    if (data.baseline)
+        out["baseline"] = {{"file", data.baseline->file},
+                           {"name", text_or_null(data.baseline->name)},
+                           {"allocated_point_bytes", data.baseline->allocated.count()},
+                           {"limit_bytes", bytes_or_null(data.baseline->limit)}};
+}
+
+void add_explanation(Json& out, const ReportData& data) {
+    out["explained"] = nullptr;
+    if (!data.explanation) return;
+    Json tensors = Json::array();
+    for (const LiveTensor& tensor : data.explanation->tensors)
+        tensors.push_back({{"term", tensor.term},
+                           {"op", tensor.op},
+                           {"tensor", tensor.what},
+                           {"bytes", tensor.bytes.count()}});
+    const Ledger& ledger = data.reports.front().estimate->ledger;
+    out["explained"] = {{"path", data.explanation->path},
+                        {"at_peak_bytes", at_peak(ledger, data.explanation->path).count()},
+                        {"tensors", std::move(tensors)}};
+}
+
+void add_listing(Json& out, const ReportData& data) {
+    out["kind"] = nullptr;
+    out["rows"] = Json::array();
+    if (!data.listing) return;
+    out["kind"] = data.listing->kind;
+    for (const auto& row : data.listing->rows) {
+        Json object = Json::object();
+        for (std::size_t i = 0; i < row.size(); ++i) object[data.listing->columns[i]] = row[i];
+        out["rows"].push_back(std::move(object));
+    }
+}
+
+}  // namespace
+
+std::string write_json(const ReportData& data, const WriteOptions&) {
+    Json out = Json::object();
+    out["schema_version"] = kSchemaVersion;
+    const std::string_view tool = version();
+    const std::size_t space = tool.find(' ');
+    out["tool"] = {{"name", tool.substr(0, space)}, {"version", tool.substr(space + 1)}};
+    out["command"] = text_or_null(data.command);
+    if (data.command == "list")
+        add_listing(out, data);
+    else
+        add_body(out, data.reports.empty() ? nullptr : &data.reports.front());
+    if (data.command == "compare") add_comparison(out, data);
+    if (data.command == "explain") add_explanation(out, data);
+    out["errors"] = Json::array();
+    for (const Diagnostic& error : data.errors.list())
+        out["errors"].push_back({{"file", text_or_null(error.file)},
+                                 {"pointer", error.pointer},
+                                 {"message", error.message},
+                                 {"hint", text_or_null(error.hint)}});
+    // File names need not be UTF-8: what is not is replaced, never a reason to fail.
+    return out.dump(2, ' ', false, Json::error_handler_t::replace) + '\n';
+}
+
+}  // namespace membudget::report

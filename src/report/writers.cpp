@@ -1,0 +1,56 @@
+#include "report/writers.hpp"
+
+#include <fmt/format.h>
+
+#include "report/figures.hpp"
+#include "report/forms.hpp"
+
+namespace membudget {
+namespace {
+
+constexpr Writer kWriters[] = {
+    {"text", "tables and notes for people", report::write_text},
+    {"json", "schema 1.0: every number in bytes, for scripts", report::write_json},
+    {"markdown", "the text report as Markdown, for pull requests", report::write_markdown},
+    {"csv", "one row per term, in bytes (RFC 4180)", report::write_csv},
+};
+static_assert(names_are_unique(kWriters));
+
+/// The form of each command's report.
+struct Form {
+    std::string_view name;
+    Report (*make)(const ReportData& data);
+};
+constexpr Form kForms[] = {
+    {"estimate", report::estimate_form},
+    {"compare", report::compare_form},
+    {"explain", report::explain_form},
+    {"list", report::list_form},
+};
+static_assert(names_are_unique(kForms));
+
+}  // namespace
+
+Table<Writer> writers() { return Table<Writer>(kWriters); }
+
+Report make_report(const ReportData& data) {
+    const Form* form = Table<Form>(kForms).find(data.command);
+    MEMBUDGET_ENSURE(form != nullptr, "every command has a form of its report");
+    return form->make(data);
+}
+
+std::string verdict_line(const EstimateReport& report) {
+    const Ledger& ledger = report.estimate->ledger;
+    return fmt::format("{}: {}: {}", name_of(ledger.verdict), report.name,
+                       report::verdict_sentence(ledger));
+}
+
+std::string growth_line(const Baseline& baseline, const EstimateReport& report) {
+    const Bytes point = report.estimate->ledger.allocated.point;
+    return fmt::format("grown: {}: {} allocated, {} over {}; the limit is {} ({})", report.name,
+                       format_bytes(point, Units::exact),
+                       format_bytes(point - baseline.allocated, Units::decimal), baseline.file,
+                       format_bytes(*baseline.limit, Units::exact), baseline.allowance);
+}
+
+}  // namespace membudget

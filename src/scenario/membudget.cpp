@@ -1,0 +1,224 @@
+#include "membudget/membudget.hpp"
+
+#include <fmt/format.h>
+
+#include <utility>
+
+namespace membudget {
+namespace {
+
+/// `path` as written in `file`, relative to the folder of `file`.
+std::string beside(const std::string& file, const std::string& path) {
+    const std::size_t slash = file.rfind('/');
+    if (path.starts_with('/') || slash == std::string::npos) return path;
+    return file.substr(0, slash + 1) + path;
+}
+
+/// Reads the model config that the document names, unless it is there already.
+Diagnostics load_config(Document& document) {
+    const KeyTree* path = value_at(document.tree, "/model/config");
+    if (path == nullptr || !path->is(KeyTree::Kind::string)) {
+        document.config.reset();
+        document.config_file.clear();
+        return {};
+    }
+    const std::string file = beside(document.file, path->text());
+    if (document.config && document.config_file == file) return {};
+    const auto text = read_text(file);
+    if (!text) {
+        Diagnostics out;
+        for (const Diagnostic& why : text.errors().list())
+            out.invalid("/model/config", fmt::format("cannot read '{}': {}", file, why.message),
+                        why.hint);
+        out.set_file(document.file);
+        return out;
+    }
+    auto config = parse_json(*text, file, DuplicateKeys::last_wins);
+    if (!config) return config.errors();
+    document.config = std::move(*config);
+    document.config_file = file;
+    return {};
+}
+
+Result<Document> document_of_config(KeyTree config, const std::string& file) {
+    Document out;
+    out.file = file;
+    const std::size_t slash = file.rfind('/');
+    const std::string name = slash == std::string::npos ? file : file.substr(slash + 1);
+    out.tree.at_or_add("membudget") = KeyTree(std::int64_t{1});
+    out.tree.at_or_add("model").at_or_add("config") = KeyTree(name);
+    out.config = std::move(config);
+    out.config_file = file;
+    return out;
+}
+
+Result<Job> resolve_document(const Document& document) {
+    auto spec = read_spec(document.tree, document.file);
+    if (!spec) return spec.errors();
+    ResolveInputs inputs;
+    inputs.config = document.config;
+    inputs.config_file = document.config_file;
+    inputs.base_micro_batch_size = document.base_micro_batch_size;
+    inputs.base_sequence_length = document.base_sequence_length;
+    auto job = resolve(*spec, inputs);
+    if (job) return job;
+    Diagnostics errors = job.errors();
+    errors.set_file(document.file);
+    return errors;
+}
+
+/// Remembers the shape for which the file states its terms, before the first change of it.
+void remember_base_shape(Document& document) {
+    if (document.base_micro_batch_size || document.tree.find("terms") == nullptr) return;
+    if (const auto job = resolve_document(document)) {
+        document.base_micro_batch_size = job->extents.batch;
+        document.base_sequence_length = job->extents.sequence;
+    }
+}
+
+/// Mistakes that a scenario brought into the document, with the pointers of the scenario.
+Diagnostics of_scenario(const Diagnostics& errors, const Document& document,
+                        std::string_view scenario) {
+    Diagnostics out;
+    for (Diagnostic error : errors.list()) {
+        if (error.file == document.file)
+            error.pointer = pointer_child("/scenarios", scenario) + error.pointer;
+        out.add(std::move(error));
+    }
+    return out;
+}
+
+Diagnostic overflow(const Document& document, std::string message) {
+    return {.trouble = Trouble::invalid,
+            .file = document.file,
+            .pointer = {},
+            .message = std::move(message),
+            .hint = "a count or a stated size is far too large"};
+}
+
+/// Every number of a report stays exact in any JSON reader.
+bool is_exact_in_json(const Ledger& ledger) {
+    const auto within = [](Bytes bytes) { return bytes.count() <= kLargestBytes; };
+    const auto range_within = [&](const std::optional<TotalRange>& total) {
+        return !total || (within(total->point) && (!total->upper || within(*total->upper)));
+    };
+    return range_within(ledger.allocated) && range_within(ledger.reserved) &&
+           range_within(ledger.device) && range_within(ledger.host) &&
+           within(ledger.additive_total);
+}
+
+}  // namespace
+
+Result<Document> read_document_text(const std::string& text, const std::string& file) {
+    // Configs of others may repeat a key, specs may not: look first, then read by the right rule.
+    auto tree = parse_json(text, file, DuplicateKeys::last_wins);
+    if (!tree) return tree.errors();
+    switch (recognise(*tree)) {
+        case InputKind::model_config: return document_of_config(std::move(*tree), file);
+        case InputKind::spec: break;
+        case InputKind::unknown:
+            return Diagnostic{
+                .trouble = Trouble::invalid,
+                .file = file,
+                .pointer = {},
+                .message = fmt::format("expected a spec (with the key 'membudget') or a model "
+                                       "config (with 'model_type', 'architectures' or "
+                                       "'_class_name'); got {}",
+                                       tree->is(KeyTree::Kind::object)
+                                           ? "an object with none of these keys"
+                                           : tree->describe()),
+                .hint = "a spec starts with {\"membudget\": 1, ...}"};
+    }
+    tree = parse_json(text, file, DuplicateKeys::keep);
+    if (!tree) return tree.errors();
+    Document out;
+    out.file = file;
+    out.tree = std::move(*tree);
+    // A mistake in the spec hides the config behind it: the spec's mistakes are told first.
+    if (auto spec = read_spec(out.tree, file); !spec) return spec.errors();
+    if (Diagnostics errors = load_config(out); !errors.empty()) return errors;
+    return out;
+}
+
+Result<Document> read_document(const std::string& path) {
+    const auto text = read_text(path);
+    if (!text) return text.errors();
+    return read_document_text(*text, path);
+}
+
+Result<Document> with_patch(const Document& document, const KeyTree& patch) {
+    Document out = document;
+    remember_base_shape(out);
+    out.tree = merge_patch(std::move(out.tree), patch);
+    if (Diagnostics errors = load_config(out); !errors.empty()) return errors;
+    return out;
+}
+
+std::vector<std::string> scenario_names(const Document& document) {
+    std::vector<std::string> out;
+    if (const KeyTree* scenarios = document.tree.find("scenarios"))
+        for (const auto& [name, patch] : scenarios->members()) out.push_back(name);
+    return out;
+}
+
+Result<Document> with_scenario(const Document& document, std::string_view name) {
+    const auto job = resolve_document(document);
+    if (!job) return job.errors();
+
+    const auto unusable = [&](std::string message, std::string hint) {
+        return Diagnostic{.trouble = Trouble::invalid,
+                          .file = document.file,
+                          .pointer = "/scenarios",
+                          .message = std::move(message),
+                          .hint = std::move(hint)};
+    };
+    KeyTree patch;
+    const KeyTree* scenarios = document.tree.find("scenarios");
+    if (const KeyTree* own = scenarios == nullptr ? nullptr : scenarios->find(name)) {
+        patch = *own;
+    } else if (const Technique* built_in = techniques().find(name)) {
+        auto turned = built_in->patch == nullptr ? std::nullopt
+                                                 : built_in->patch(document.tree, *job);
+        if (!turned)
+            return unusable(fmt::format("the built-in scenario '{}' changes nothing here", name),
+                            fmt::format("it would turn {}", built_in->pointer));
+        patch = std::move(*turned);
+    } else {
+        std::vector<std::string> own_names = scenario_names(document);
+        std::vector<std::string_view> names(own_names.begin(), own_names.end());
+        for (const Technique& technique : techniques())
+            if (technique.patch != nullptr) names.push_back(technique.name);
+        std::string hint = did_you_mean(name, names);
+        if (hint.empty()) hint = "see `membudget list scenarios`";
+        return unusable(fmt::format("unknown scenario '{}'", name), std::move(hint));
+    }
+
+    Document base = document;
+    base.tree.remove("scenarios");
+    auto out = with_patch(base, patch);
+    if (!out) return of_scenario(out.errors(), document, name);
+    out->scenario = name;
+    return out;
+}
+
+Result<Estimate> estimate(const Document& document, const std::optional<Bytes>& budget) {
+    try {
+        auto job = resolve_document(document);
+        if (!job)
+            return document.scenario.empty()
+                       ? job.errors()
+                       : of_scenario(job.errors(), document, document.scenario);
+        std::optional<Budget> capacity;
+        if (budget) capacity = Budget{.name = "budget", .capacity = *budget, .reserve = Bytes(0)};
+        Ledger ledger = make_ledger(*job, capacity);
+        if (!is_exact_in_json(ledger))
+            return overflow(document, "the total is beyond 2^53 - 1 bytes");
+        return Estimate{std::move(*job), std::move(ledger)};
+    } catch (const OverflowError& error) {
+        return overflow(document, fmt::format("the bytes leave the 64-bit range ({})", error.what()));
+    }
+}
+
+std::string_view version() { return "membudget " MEMBUDGET_VERSION; }
+
+}  // namespace membudget

@@ -1,0 +1,81 @@
+#include "membudget/membudget.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <utility>
+
+namespace membudget {
+namespace {
+
+/// True when a stated term holds `path`, lies below it, or above it.
+bool is_stated(const Job& job, std::string_view path) {
+    return std::any_of(job.stated.begin(), job.stated.end(), [&](const ResolvedTerm& term) {
+        return is_at_or_below(path, term.path) || is_at_or_below(term.path, path);
+    });
+}
+
+std::string describe_patch(const KeyTree& from, const KeyTree& to) {
+    std::string out;
+    for (const KnobChange& knob : changed_knobs(from, to))
+        out += fmt::format("{}{}: {} -> {}", out.empty() ? "" : "; ", knob.pointer, knob.from,
+                           knob.to);
+    return out;
+}
+
+/// What `technique` does for this job, or nothing when it is turned already, has no meaning here,
+/// or leads to a job that cannot be estimated.
+std::optional<TechniqueSaving> saving_of(const Technique& technique, const Document& document,
+                                         const Estimate& now) {
+    if (technique.patch == nullptr) return std::nullopt;
+    const auto patch = technique.patch(document.tree, now.job);
+    if (!patch) return std::nullopt;
+    const auto changed = with_patch(document, *patch);
+    if (!changed) return std::nullopt;
+    const auto then = estimate(*changed);
+    if (!then) return std::nullopt;
+
+    TechniqueSaving out;
+    out.technique = &technique;
+    out.term_bytes = at_peak(now.ledger, technique.term);
+    out.change = describe_patch(document.tree, changed->tree);
+    out.term_saves = out.term_bytes - at_peak(then->ledger, technique.term);
+    out.peak_saves = now.ledger.allocated.point - then->ledger.allocated.point;
+
+    const Phase phase = now.ledger.peak.phase;
+    const bool reaches = (technique.phases >> static_cast<unsigned>(phase) & 1U) != 0;
+    if (out.term_bytes == Bytes(0)) {
+        out.helps_at_peak = false;
+        out.note = fmt::format("{} is not live at the peak", technique.term);
+    } else if (!reaches) {
+        out.helps_at_peak = false;
+        out.note = fmt::format("the peak is in the {}", name_of(phase));
+    } else if (*out.term_saves == Bytes(0) && is_stated(now.job, technique.term)) {
+        // The file states the term as it is now; only its author knows what it would become.
+        out.term_saves.reset();
+        out.peak_saves.reset();
+        out.note = fmt::format("state what {} becomes to know the saving", technique.term);
+    } else if (*out.peak_saves <= Bytes(0)) {
+        out.helps_at_peak = false;
+        out.note = "the peak stays";
+    }
+    return out;
+}
+
+}  // namespace
+
+std::vector<TechniqueSaving> technique_savings(const Document& document, const Estimate& estimate) {
+    std::vector<TechniqueSaving> out;
+    Document base = document;
+    base.tree.remove("scenarios");
+    for (const Technique& technique : techniques())
+        if (auto saving = saving_of(technique, base, estimate)) out.push_back(std::move(*saving));
+    const auto at_most = [](const TechniqueSaving& s) { return s.peak_saves.value_or(s.term_bytes); };
+    std::stable_sort(out.begin(), out.end(), [&](const auto& a, const auto& b) {
+        if (a.helps_at_peak != b.helps_at_peak) return a.helps_at_peak;
+        return at_most(a) > at_most(b);
+    });
+    return out;
+}
+
+}  // namespace membudget
