@@ -135,13 +135,6 @@ StepNode ModelPass::node(Phase phase, const char* pass, int block_index,
     return made;
 }
 
-Event ModelPass::random_state(int sign) const {
-    // A checkpoint keeps the state of the CPU's generator (mt19937: 5056 B), a host tensor on CUDA
-    // [torch/utils/checkpoint.py preserve_rng_state].
-    constexpr std::int64_t kBytes = 5056;
-    return {sign * kBytes, 0, 1, -1, context_.checkpoint_inputs, {kNoOp, "random state"}};
-}
-
 std::size_t ModelPass::visit(const Layer& layer, const std::string& prefix, const BlockInput& input,
                              bool keep_input) {
     auto made = std::make_unique<Visit>();
@@ -159,8 +152,6 @@ std::size_t ModelPass::visit(const Layer& layer, const std::string& prefix, cons
     made->output = made->run->hand_over_output();
     if (layer.checkpointed) made->output.requires_grad = true;
     made->run->end_autocast(made->autocast_end);
-    if (layer.checkpointed && job_.backend == Backend::cpu)
-        made->forward.push_back(random_state(+1));
     visits_.push_back(std::move(made));
     return visits_.size() - 1;
 }
@@ -323,7 +314,6 @@ Tape::BoundaryGradient ModelPass::backward_visit(const Visit& visit, BlockRun* r
     again.release_collected(events);
     again.drop_output(events);
     again.drop_kept(events);
-    if (job_.backend == Backend::cpu) events.push_back(random_state(-1));
     if (!visit.input.requires_grad) result = {};
     return result;
 }

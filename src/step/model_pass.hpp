@@ -76,7 +76,6 @@ private:
     }
     [[nodiscard]] StepNode node(Phase phase, const char* pass, int block_index,
                                 std::vector<Event> events) const;
-    [[nodiscard]] Event random_state(int sign) const;
     RunOptions options(const Layer& layer, const std::string& prefix) const;
 
     const Job& job_;
