@@ -41,11 +41,16 @@ struct Precision {
     const Dtype* master_weights = nullptr;  ///< a copy that the optimizer updates; null: none
     const Dtype* autocast = nullptr;        ///< autocast type of matrix products; null: no autocast
     const Dtype* states = nullptr;          ///< optimizer states; null: as the optimizer's row says
+    /// Sharded data parallelism gathers the parameters in this type, forward and backward use them
+    /// so, and their unsharded gradients have it; null: as the parameters. Without gathering it
+    /// means nothing.
+    const Dtype* gathered = nullptr;
+    const Dtype* reduced = nullptr;         ///< gradients on their way to shards; null: as gathered
     /// Gradients live in one buffer for the whole run (Megatron), not from backward to zero_grad.
     bool gradient_buffer = false;
     /// At the optimizer step each gradient is copied to this type for the step; null: no copy.
     const Dtype* gradient_copy = nullptr;
-    std::string_view source;
+    std::string_view source = {};
 };
 [[nodiscard]] Table<Precision> precisions();
 
@@ -60,16 +65,23 @@ struct OptimizerOption {
 using OptimizerOptions = std::span<const OptimizerOption>;
 [[nodiscard]] std::int64_t option(OptimizerOptions options, std::string_view name);
 
+/// Sizes of a tensor's dimensions; a scalar has none.
+using Shape = std::span<const std::int64_t>;
+
 /// Bytes of a state slot for one parameter of `shape`, in `type` (the slot's, or the parameter's).
-using StateSize = Bytes (*)(std::span<const std::int64_t> shape, const Dtype& type,
-                            OptimizerOptions options);
+using StateSize = Bytes (*)(Shape shape, const Dtype& type, OptimizerOptions options);
 
 /// A tensor that an optimizer keeps per parameter.
 struct StateSlot {
-    std::string_view name;        ///< ledger path: optimizer_states/NAME
+    std::string_view name;        ///< ledger path: optimizer_states/NAME; as in the state dict
     const Dtype* dtype = nullptr; ///< null: the type of the tensor that the optimizer updates
     StateSize size = nullptr;
     std::string_view rule;        ///< the size rule in words, for formulas: "numel x dtype"
+    /// Tensors of at least so many elements live in unified memory, outside the caching allocator;
+    /// 0: never.
+    std::int64_t paged_from = 0;
+    /// Codes of at most 8 bits with scales per block; small tensors may stay as they are.
+    bool quantized = false;
 };
 
 /// One implementation's temporaries during `step()`.
@@ -79,29 +91,49 @@ struct OptimizerImplementation {
     /// 10 is one copy. Steady state / first step.
     int list_copies_tenths = 0;
     int list_copies_tenths_first = 0;
-    /// Scratch while one tensor is updated, live one tensor at a time; null: none.
+    /// Scratch while one tensor is updated, live one tensor at a time; null: none. What happens only
+    /// in every n-th step (the refresh of a projection) counts as if it happened in all of them.
     StateSize tensor_scratch = nullptr;
-    std::string_view source;
+    /// The part of that scratch which a Python name still holds while the next tensor is updated:
+    /// the peak at a tensor is its scratch plus what the tensor before carried; null: none.
+    StateSize tensor_carried = nullptr;
+    /// Scalars (`step`) that it keeps on the device, per updated tensor. The others keep them in host
+    /// memory, where they do not count.
+    std::int64_t device_scalar_bytes = 0;
+    std::string_view source = {};
 };
 
 struct Optimizer {
     std::string_view name;
     std::string_view doc;
-    std::span<const StateSlot> slots;
-    std::span<const OptimizerImplementation> implementations;  ///< the first is the default on CUDA
-    std::span<const OptimizerOption> options;
+    std::span<const StateSlot> slots = {};
+    std::span<const OptimizerImplementation> implementations = {};  ///< first: the default on CUDA
+    std::span<const OptimizerOption> options = {};
     /// States exist from construction on; else the first step creates them.
     bool states_at_construction = false;
     /// Gradients are consumed as backward makes them; there is never more than one.
     bool fused_in_backward = false;
-    /// States live in unified memory, outside the caching allocator.
+    /// Large states live in unified memory, outside the caching allocator: see the slots.
     bool paged = false;
+    /// Tables that the optimizer keeps once per device (the values of 8-bit codes).
+    std::int64_t constant_bytes = 0;
     /// True when the row updates a parameter of this component and shape; null: all of them.
-    bool (*handles)(Component component, std::span<const std::int64_t> shape) = nullptr;
-    std::string_view fallback;   ///< row for the parameters that it does not handle
-    std::string_view source;
+    bool (*handles)(Component component, Shape shape) = nullptr;
+    std::string_view fallback = {};   ///< row for the parameters that it does not handle
+    std::string_view fallback_implementation = {};  ///< of that row; empty: its first
+    std::string_view source = {};
 };
 [[nodiscard]] Table<Optimizer> optimizers();
+
+/// Bytes of one slot for a parameter of `shape`. `updated` is the type of the tensor that the
+/// optimizer updates, `chosen` the type that a job states for the slot; null: as the row says.
+[[nodiscard]] Bytes slot_bytes(const StateSlot& slot, Shape shape, const Dtype& updated,
+                               const Dtype* chosen, OptimizerOptions options);
+/// Bytes of all slots of `optimizer` for a parameter of `shape` that it handles, as the row says.
+/// Scalars and the tables of `constant_bytes` are not in it.
+[[nodiscard]] Bytes state_bytes(const Optimizer& optimizer, Shape shape, const Dtype& updated);
+[[nodiscard]] Bytes state_bytes(const Optimizer& optimizer, Shape shape, const Dtype& updated,
+                                OptimizerOptions options);
 
 // --- sharding ------------------------------------------------------------------------------------
 
@@ -112,23 +144,60 @@ enum class Partition {
     per_tensor,  ///< each tensor padded along its first dimension (FSDP2)
 };
 
-/// Data-parallel sharding of model states.
+/// Data-parallel sharding of model states. Without a second rank every row is `none`.
 struct Sharding {
     std::string_view name;
     std::string_view doc;
     Partition parameters = Partition::whole;
     Partition gradients = Partition::whole;
     Partition states = Partition::whole;  ///< optimizer states and master weights
-    /// Flat buffers are padded to a multiple of `flat_alignment x degree` elements.
+    /// Flat buffers are padded to a multiple of `flat_alignment x degree` elements, and of
+    /// `flat_multiple` elements.
     std::int64_t flat_alignment = 1;
+    std::int64_t flat_multiple = 1;
+    /// In a flat buffer each tensor starts at a multiple of so many elements.
+    std::int64_t tensor_alignment = 1;
+    /// A flat partition pads every tensor to a multiple of the degree on its own (ZeRO-3).
+    bool pads_each_tensor = false;
+    /// A group of a flat partition is one wrapped block (FSDP); else it is the whole model.
+    bool group_per_block = false;
     /// Extra copies of gradients in buckets, in bytes of the gradient type (DDP without bucket views).
     bool gradient_buckets = false;
     /// Parameters are gathered per block for its forward and backward.
     bool gathers_parameters = false;
-    /// Needs more than one rank to differ from `none`.
-    std::string_view source;
+    /// Gathered parameters go after forward and are gathered again for backward; else they stay
+    /// from a block's forward to its backward.
+    bool reshard_after_forward = true;
+    /// Copies of a group, beside the gathered parameters, that its gathering needs: the all-gather's
+    /// output where it is not where the parameters end up.
+    int gather_copies = 0;
+    /// Tensors of at most so many elements stay gathered; 0: none.
+    std::int64_t persistent_elements = 0;
+    /// Buffers in which gradients are collected to be reduced: elements of each, how many, and
+    /// whether they live for the whole run or only during backward. 0: none of a fixed size.
+    std::int64_t reduce_bucket_elements = 0;
+    int reduce_buckets = 0;
+    bool reduce_buckets_persist = false;
+    std::string_view source = {};
 };
 [[nodiscard]] Table<Sharding> shardings();
+
+/// Elements that `degree` ranks hold together of one group of tensors, padding included: a multiple
+/// of `degree`, of which every rank holds the same share. A whole partition is held once per rank,
+/// without padding; then, and with one rank, it is the sum of the elements.
+[[nodiscard]] Elements padded(std::span<const Shape> group, Partition partition,
+                              const Sharding& sharding, std::int64_t degree);
+/// The same for a group of one tensor.
+[[nodiscard]] Elements padded(Shape shape, Partition partition, const Sharding& sharding,
+                              std::int64_t degree);
+/// Of these, what is real on rank `rank` (0 <= rank < degree), the rest of its share being padding.
+/// Over all ranks they sum to the elements of the group. Requires a partition that is not whole.
+[[nodiscard]] Elements real_share(std::span<const Shape> group, Partition partition,
+                                  const Sharding& sharding, std::int64_t degree, std::int64_t rank);
+/// Dimensions of this tensor's shard, padded; by these the optimizer's size rules go. Flat partitions
+/// cut through tensors: for them it is an equal share of the tensor, rounded up.
+[[nodiscard]] std::vector<std::int64_t> shard_shape(Shape shape, Partition partition,
+                                                    std::int64_t degree);
 
 // --- kernels -------------------------------------------------------------------------------------
 
