@@ -113,13 +113,16 @@ Case spec_of(const KeyTree& record) {
     const auto row = optimizer_row(at(optimizer, "name").text(), at(optimizer, "options"));
     if (!row) out.reason = "optimizer " + at(optimizer, "name").text();
     t.optimizer.row = name(row.value_or("adamw"));
-    t.optimizer.implementation = name(at(optimizer, "implementation").text());
+    // torch.optim.Muon knows no foreach; recorded as asked for, it ran tensor by tensor.
+    t.optimizer.implementation =
+        name(row == "muon" ? "for-loop" : at(optimizer, "implementation").text());
     t.optimizer.clip = !at(training, "clip").is_null();
     if (narrow && autocast) out.reason = "autocast over bf16 weights";
     if (!at(training, "lora").is_null()) out.reason = "LoRA";
     if (!at(training, "frozen").items().empty()) out.reason = "frozen parameters";
     if (flag("carry_outputs")) out.reason = "outputs carried into the next step";
     if (flag("padding_mask")) out.reason = "a padding mask";
+    if (flag("use_cache")) out.reason = "a key-value cache that the outputs keep";
     return out;
 }
 
