@@ -72,12 +72,13 @@ constexpr Kernel kKernels[] = {
      "torch.nn.functional.cross_entropy over labels"},
     {"hf", OpKind::rotary_tables, "cos and sin, computed in fp32 and cast", kernel::rotary_tables,
      "transformers models/llama/modeling_llama.py LlamaRotaryEmbedding.forward"},
-    {"none", OpKind::attention_mask, "no mask is materialised", kernel::no_mask,
-     "transformers masking_utils.py: is_causal without padding"},
+    {"sdpa", OpKind::attention_mask,
+     "a byte each of (batch x) sequence x sequence, where padding or a window needs a mask at all",
+     kernel::sdpa_mask, "transformers masking_utils.py sdpa_mask, _ignore_causal_mask_sdpa"},
+    {"none", OpKind::attention_mask, "no mask is materialised: the kernel knows the window",
+     kernel::no_mask, "transformers masking_utils.py flash_attention_mask"},
     {"additive", OpKind::attention_mask, "batch x 1 x sequence x sequence, in the activations' type",
      kernel::additive_mask, "transformers masking_utils.py eager_mask"},
-    {"boolean", OpKind::attention_mask, "batch x 1 x sequence x sequence, a byte each",
-     kernel::boolean_mask, "transformers masking_utils.py sdpa_mask"},
 };
 
 }  // namespace
