@@ -330,8 +330,20 @@ void Resolver::shape() {
                            "max_position_embeddings, at most 8192)", sequence),
                "the model's config");
     }
+    if (const std::int64_t positions = learned_positions(); positions > 0 && sequence > positions)
+        problems_.invalid("/training/sequence_length",
+                          fmt::format("expected at most the {} learned positions of the model; got {}",
+                                      positions, sequence));
     job_.extents.sequence = std::max<std::int64_t>(sequence, 1);
     job_.extents.target_sequence = t.target_length.value_or(job_.extents.sequence);
+}
+
+std::int64_t Resolver::learned_positions() const {
+    if (job_.model == nullptr) return 0;
+    for (const Block& block : job_.model->blocks)
+        for (const Op& op : block.ops)
+            if (op.kind == OpKind::position_embedding) return job_.model->facts.max_positions;
+    return 0;
 }
 
 void Resolver::checkpointing() {

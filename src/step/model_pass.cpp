@@ -31,6 +31,8 @@ ModelPass::ModelPass(const Job& job, TermTable& terms, Communication& communicat
     context_.tape_terms.collected = terms.intern("communication/unsharded_gradients");
     context_.tape_terms.update = terms.intern("temporaries/optimizer_step");
     context_.recompute = terms.intern("temporaries/recompute");
+    context_.tape_terms.recompute = context_.recompute;
+    context_.tape_terms.cast_weights = terms.intern("activations/cast_weights");
     context_.checkpoint_inputs = terms.intern("activations/checkpoint_inputs");
     plan_runs();
 }
