@@ -43,6 +43,9 @@ struct Document {
 /// Names of the scenarios that a spec holds, in their order.
 [[nodiscard]] std::vector<std::string> scenario_names(const Document& document);
 
+/// spec tree -> Spec -> Job: the estimate's first half.
+[[nodiscard]] Result<Job> resolve_document(const Document& document);
+
 /// One estimated job.
 struct Estimate {
     Job job;

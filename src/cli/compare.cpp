@@ -3,9 +3,9 @@
 #include <algorithm>
 #include <deque>
 
-#include "cli/growth_limit.hpp"
 #include "cli/job_flags.hpp"
 #include "cli/session.hpp"
+#include "cli/sizes.hpp"
 
 namespace membudget::cli {
 namespace {

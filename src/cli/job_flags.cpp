@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <charconv>
 
+#include "cli/sizes.hpp"
+
 namespace membudget::cli {
 namespace {
 
@@ -133,11 +135,9 @@ void JudgeFlags::add_to(CLI::App& app) {
 
 Result<std::optional<Bytes>> JudgeFlags::capacity() const {
     if (!budget) return std::optional<Bytes>{};
-    auto bytes = parse_bytes(*budget);
-    if (bytes) return std::optional<Bytes>(*bytes);
-    Diagnostics errors = bytes.errors();
-    errors.set_file("--budget");
-    return errors;
+    const auto bytes = parse_size(*budget, "--budget");
+    if (!bytes) return bytes.errors();
+    return std::optional<Bytes>(*bytes);
 }
 
 std::string display_name(const Document& document) {

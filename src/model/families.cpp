@@ -6,6 +6,7 @@
 
 #include "membudget/model.hpp"
 #include "model/decoder.hpp"
+#include "model/diffusion.hpp"
 #include "model/encoder.hpp"
 #include "model/encoder_parts.hpp"
 #include "model/gpt_like.hpp"
@@ -882,6 +883,71 @@ constexpr Family kFamilies[] = {
      "transformers 5.24 models/blip",
      build_parts_family<configure_blip>,
      "text_config vision_config"},
+    {"UNet2DConditionModel",
+     "UNet2DConditionModel",
+     "the UNet of Stable Diffusion 1, 2 and XL",
+     "diffusers 0.42.1 models/unets/unet_2d_condition.py",
+     build_parts_family<configure_unet>,
+     "in_channels=4 block_out_channels=[320,640,1280,1280] layers_per_block=2 "
+     "cross_attention_dim=1280 transformer_layers_per_block=1 use_linear_projection=false "
+     "class_embed_type encoder_hid_dim encoder_hid_dim_type num_class_embeds "
+     "time_cond_proj_dim addition_embed_type projection_class_embeddings_input_dim "
+     "down_block_types=[CrossAttnDownBlock2D,CrossAttnDownBlock2D,CrossAttnDownBlock2D,DownBlock2D] "
+     "out_channels=4 "
+     "up_block_types=[UpBlock2D,CrossAttnUpBlock2D,CrossAttnUpBlock2D,CrossAttnUpBlock2D]"},
+    {"ControlNetModel",
+     "ControlNetModel",
+     "ControlNet for Stable Diffusion",
+     "diffusers 0.42.1 models/controlnets/controlnet.py",
+     build_parts_family<configure_controlnet>,
+     "in_channels=4 block_out_channels=[320,640,1280,1280] layers_per_block=2 "
+     "cross_attention_dim=1280 transformer_layers_per_block=1 use_linear_projection=false "
+     "class_embed_type encoder_hid_dim encoder_hid_dim_type num_class_embeds "
+     "time_cond_proj_dim addition_embed_type projection_class_embeddings_input_dim "
+     "down_block_types=[CrossAttnDownBlock2D,CrossAttnDownBlock2D,CrossAttnDownBlock2D,DownBlock2D] "
+     "conditioning_channels=3 conditioning_embedding_out_channels=[16,32,96,256]"},
+    {"AutoencoderKL",
+     "AutoencoderKL",
+     "the autoencoder of Stable Diffusion and FLUX",
+     "diffusers 0.42.1 models/autoencoders/autoencoder_kl.py",
+     build_parts_family<configure_autoencoder_kl>,
+     "in_channels=3 out_channels=3 down_block_types=[DownEncoderBlock2D] "
+     "up_block_types=[UpDecoderBlock2D] block_out_channels=[64] layers_per_block=1 "
+     "latent_channels=4 use_quant_conv=true use_post_quant_conv=true "
+     "mid_block_add_attention=true"},
+    {"FluxTransformer2DModel",
+     "FluxTransformer2DModel",
+     "FLUX.1",
+     "diffusers 0.42.1 models/transformers/transformer_flux.py",
+     build_parts_family<configure_flux>,
+     "patch_size=1 in_channels=64 out_channels num_layers=19 num_single_layers=38 "
+     "attention_head_dim=128 num_attention_heads=24 joint_attention_dim=4096 "
+     "pooled_projection_dim=768 guidance_embeds=false"},
+    {"ChromaTransformer2DModel",
+     "ChromaTransformer2DModel",
+     "Chroma",
+     "diffusers 0.42.1 models/transformers/transformer_chroma.py",
+     build_parts_family<configure_chroma>,
+     "patch_size=1 in_channels=64 out_channels num_layers=19 num_single_layers=38 "
+     "attention_head_dim=128 num_attention_heads=24 joint_attention_dim=4096 "
+     "approximator_num_channels=64 approximator_hidden_dim=5120 approximator_layers=5"},
+    {"SD3Transformer2DModel",
+     "SD3Transformer2DModel",
+     "Stable Diffusion 3 and 3.5",
+     "diffusers 0.42.1 models/transformers/transformer_sd3.py",
+     build_parts_family<configure_sd3>,
+     "patch_size=2 in_channels=16 out_channels=16 num_layers=18 attention_head_dim=64 "
+     "num_attention_heads=18 joint_attention_dim=4096 caption_projection_dim=1152 "
+     "pooled_projection_dim=2048 dual_attention_layers qk_norm"},
+    {"HunyuanDiT2DModel",
+     "HunyuanDiT2DModel",
+     "HunyuanDiT",
+     "diffusers 0.42.1 models/transformers/hunyuan_transformer_2d.py",
+     build_parts_family<configure_hunyuan_dit>,
+     "num_attention_heads=16 attention_head_dim=88 in_channels patch_size num_layers=1 "
+     "mlp_ratio=4.0 learn_sigma=true cross_attention_dim=1024 cross_attention_dim_t5=2048 "
+     "pooled_projection_dim=1024 text_len=77 text_len_t5=256 "
+     "use_style_cond_and_image_meta_size=true"},
 };
 static_assert(names_are_unique(kFamilies));
 

@@ -79,10 +79,15 @@ ReportTable side_by_side(const std::vector<Column>& columns, const std::vector<s
     add("peak in", [](const Column& c) -> std::string {
         return c.ledger == nullptr ? "" : std::string(name_of(c.ledger->peak.phase));
     });
+    table.total_rows = 4;
+    const bool judged = std::any_of(shown.begin(), shown.end(), [](const Column* column) {
+        return column->ledger != nullptr && column->ledger->budget.has_value();
+    });
+    if (!judged) return table;
     add("verdict", [](const Column& c) -> std::string {
         return c.ledger == nullptr ? "" : std::string(word_for(c.ledger->verdict));
     });
-    table.total_rows = 5;
+    ++table.total_rows;
     return table;
 }
 
@@ -122,8 +127,7 @@ ReportNote change_note(const Delta& delta, const Column& reference, const Column
         if (from != to) add("term", fmt::format("{}: {}", group, saving_sentence(from, to)));
     }
     for (const Technique* technique : seen) {
-        add("technique", fmt::format("{}, aims at {}: {}", technique->name, technique->term,
-                                     technique->doc));
+        add("technique", fmt::format("{}, aimed at {}", technique->name, technique->term));
         add("cost", std::string(technique->cost));
         add("limits", std::string(technique->limits));
     }
@@ -149,8 +153,7 @@ Report compare_form(const ReportData& data) {
                                                     : fmt::format("{} jobs", columns.size() - 1),
                                data.baseline ? data.baseline->file : columns.front().name);
     if (data.reports.front().estimate->job.model == nullptr)
-        report.facts.emplace_back("first-order scenarios: the declared arithmetic of stated terms, "
-                                  "not measured peaks");
+        report.facts.emplace_back("first-order scenarios of stated terms, not measured peaks");
     if (data.baseline && data.baseline->limit)
         report.facts.push_back(
             fmt::format("limit: {} allocated, {} above the baseline",

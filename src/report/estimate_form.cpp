@@ -99,13 +99,13 @@ std::optional<ReportNotes> terms_elsewhere(const Ledger& ledger) {
 ReportTable totals_table(const Ledger& ledger, const Scale& scale) {
     ReportTable table;
     table.columns = size_columns("Totals", scale);
-    table.columns.push_back({fmt::format("bounds ({})", scale.decimal), Align::left});
+    table.columns.push_back({fmt::format("lower .. upper ({})", scale.decimal), Align::left});
     const auto add = [&](std::string_view name, const std::optional<TotalRange>& range) {
         if (range)
             table.rows.push_back({std::string(name), scale.in_decimal(range->point),
                                   scale.in_binary(range->point), bounds(*range, scale)});
         else
-            table.rows.push_back({std::string(name), "unknown", "unknown", ""});
+            table.rows.push_back({std::string(name), "-", "-", "not modelled"});
     };
     add("allocated", ledger.allocated);
     add("reserved", ledger.reserved);
@@ -122,7 +122,7 @@ ReportTable totals_table(const Ledger& ledger, const Scale& scale) {
             if (first_component(term.path) == group) most += term.max;
         states += most;
     }
-    add_sum("model_states", states, "parameters + gradients + optimizer states");
+    add_sum("model_states", states, "parameters, gradients, optimizer states");
     add_sum("additive_total", ledger.additive_total, "sum of maxima, not a peak");
     return table;
 }
@@ -144,16 +144,30 @@ ReportTable phases_table(const Ledger& ledger, const Scale& scale) {
 
 // --- techniques ----------------------------------------------------------------------------------
 
-/// How much of the peak a technique addresses, in words.
-std::string reach_of(const TechniqueSaving& saving, const Ledger& ledger) {
-    std::string out = fmt::format("{} of {} in {}", format_bytes(saving.term_bytes, Units::decimal),
-                                  format_bytes(ledger.allocated.point, Units::decimal),
-                                  saving.technique->term);
-    if (first_component(saving.technique->term) != ledger.dominant &&
-        saving.term_bytes < ledger.dominant_bytes)
-        out += fmt::format(": a smaller part than {} ({})", ledger.dominant,
-                           format_bytes(ledger.dominant_bytes, Units::decimal));
-    if (!saving.note.empty()) out += "; " + saving.note;
+std::string listed(const std::vector<std::string_view>& names) {
+    return fmt::format("{}", fmt::join(names, ", "));
+}
+
+/// What the table of techniques cannot say in numbers.
+ReportNotes remarks_on(const std::vector<TechniqueSaving>& techniques, const Ledger& ledger) {
+    std::vector<std::string_view> smaller, unknown;
+    for (const TechniqueSaving& saving : techniques) {
+        if (!saving.helps_at_peak) continue;
+        if (saving.term_bytes < ledger.dominant_bytes &&
+            first_component(saving.technique->term) != ledger.dominant)
+            smaller.push_back(saving.technique->name);
+        if (!saving.peak_saves) unknown.push_back(saving.technique->name);
+    }
+    ReportNotes out;
+    if (!smaller.empty())
+        out.notes.push_back({fmt::format("a smaller part than {} ({}): {}", ledger.dominant,
+                                         format_bytes(ledger.dominant_bytes, Units::decimal),
+                                         listed(smaller)),
+                             {}});
+    if (!unknown.empty())
+        out.notes.push_back({fmt::format("not known until the spec states what the term becomes: {}",
+                                         listed(unknown)),
+                             {}});
     return out;
 }
 
@@ -161,16 +175,16 @@ void add_techniques(Report& report, const EstimateReport& of, const Scale& scale
     const Ledger& ledger = of.estimate->ledger;
     ReportTable table;
     table.columns = {{"What lowers this peak", Align::left},
-                     {"changes", Align::left},
-                     {fmt::format("{} there", scale.decimal), Align::right},
+                     {"its term", Align::left},
+                     {std::string(scale.decimal), Align::right},
                      {"share", Align::right},
                      {fmt::format("saves {}", scale.decimal), Align::right}};
-    ReportNotes costs{.title = "Reach, cost and limits: no technique is free", .notes = {}};
-    std::string idle;
+    ReportNotes costs{.title = "No technique is free", .notes = {}};
+    ReportNotes idle{.title = "No advice for this peak", .notes = {{"", {}}}};
     for (const TechniqueSaving& saving : of.techniques) {
         const Technique& technique = *saving.technique;
         if (!saving.helps_at_peak) {
-            idle += fmt::format("{}{} ({})", idle.empty() ? "" : ", ", technique.name, saving.note);
+            idle.notes.front().points.emplace_back(technique.name, saving.note);
             continue;
         }
         table.rows.push_back(
@@ -180,17 +194,15 @@ void add_techniques(Report& report, const EstimateReport& of, const Scale& scale
              saving.peak_saves ? scale.in_decimal(*saving.peak_saves) : "not known"});
         costs.notes.push_back({std::string(technique.name),
                                {{"turns", saving.change},
-                                {"reach", reach_of(saving, ledger)},
                                 {"cost", std::string(technique.cost)},
                                 {"limits", std::string(technique.limits)}}});
     }
     if (!table.rows.empty()) {
-        report.sections.push_back({std::move(table), std::nullopt});
+        report.sections.push_back({std::move(table), remarks_on(of.techniques, ledger)});
         report.sections.push_back({std::nullopt, std::move(costs)});
     }
-    if (!idle.empty())
-        report.sections.push_back(
-            {std::nullopt, ReportNotes{.title = "No advice for this peak", .notes = {{idle, {}}}}});
+    if (!idle.notes.front().points.empty())
+        report.sections.push_back({std::nullopt, std::move(idle)});
 }
 
 }  // namespace
@@ -221,8 +233,7 @@ std::vector<std::string> job_facts(const Job& job) {
     out.push_back(std::move(facts));
 
     if (job.model == nullptr)
-        out.emplace_back("a first-order scenario: the declared arithmetic of stated terms, "
-                         "not a measured peak");
+        out.emplace_back("a first-order scenario of stated terms, not a measured peak");
     return out;
 }
 

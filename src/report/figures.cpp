@@ -39,7 +39,6 @@ std::string signed_size(Bytes bytes) {
 }
 
 std::string bounds(const TotalRange& range, const Scale& scale) {
-    if (range.upper && range.lower == range.point && *range.upper == range.point) return "";
     return fmt::format("{} .. {}", scale.in_decimal(range.lower),
                        range.upper ? scale.in_decimal(*range.upper) : "open");
 }
@@ -96,9 +95,9 @@ std::string phase_in_prose(Phase phase) {
 
 std::string place_in_prose(const PeakPlace& peak) {
     std::string out = phase_in_prose(peak.phase);
-    if (!peak.op.empty()) out += fmt::format(", at {}", peak.op);
-    if (!peak.pass.empty() && peak.pass != name_of(peak.phase) && peak.pass != "step")
-        out += fmt::format(" ({})", peak.pass);
+    if (peak.op.empty()) return out;  // stated terms are live for whole phases
+    out += fmt::format(", at {}", peak.op);
+    if (peak.pass != name_of(peak.phase)) out += fmt::format(" ({})", peak.pass);
     return out;
 }
 

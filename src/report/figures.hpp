@@ -33,7 +33,7 @@ struct Scale {
 [[nodiscard]] std::string share(Bytes part, Bytes whole);
 /// "3.00 GB" or "-3.00 GB": always with a sign, "0 B" when nothing changed.
 [[nodiscard]] std::string signed_size(Bytes bytes);
-/// "8.60 .. 9.10", "8.60 .. open", or empty when the bounds are the point.
+/// "8.60 .. 9.10", or "8.60 .. open".
 [[nodiscard]] std::string bounds(const TotalRange& range, const Scale& scale);
 
 /// The path up to its first '/'.

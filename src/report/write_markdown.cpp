@@ -44,14 +44,14 @@ void append_table(std::string& out, const ReportTable& table) {
 void append_notes(std::string& out, const ReportNotes& notes) {
     if (!notes.title.empty()) out += fmt::format("### {}\n\n", escaped(notes.title));
     for (const ReportNote& note : notes.notes) {
-        if (notes.title.empty() && note.points.empty()) {
-            out += escaped(note.head) + "\n";
+        if (note.points.empty()) {
+            out += fmt::format("- {}\n", escaped(note.head));
             continue;
         }
-        out += fmt::format("- {}\n", note.points.empty() ? escaped(note.head)
-                                                         : fmt::format("**{}**", escaped(note.head)));
+        if (!note.head.empty()) out += fmt::format("- **{}**\n", escaped(note.head));
         for (const auto& [label, text] : note.points)
-            out += fmt::format("  - {}: {}\n", escaped(label), escaped(text));
+            out += fmt::format("{}- {}: {}\n", note.head.empty() ? "" : "  ", escaped(label),
+                               escaped(text));
     }
 }
 
@@ -75,7 +75,7 @@ std::string write_markdown(const ReportData& data, const WriteOptions&) {
             out += '\n';
             append_table(out, *section.table);
         }
-        if (section.notes) {
+        if (section.notes && !section.notes->notes.empty()) {
             out += '\n';
             append_notes(out, *section.notes);
         }

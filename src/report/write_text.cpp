@@ -116,19 +116,17 @@ void append_table(std::string& out, const ReportTable& table, const Paint& paint
 
 void append_notes(std::string& out, const ReportNotes& notes, const Paint& paint, int width) {
     if (!notes.title.empty()) append_line(out, paint.bold(notes.title));
-    const std::string indent = notes.title.empty() ? "" : "  ";
     for (const ReportNote& note : notes.notes) {
         if (note.points.empty()) {
-            append_paragraph(out, notes.title.empty() ? "" : "  - ", note.head, width);
+            append_paragraph(out, notes.title.empty() ? "" : "- ", note.head, width);
             continue;
         }
-        if (!note.head.empty()) append_paragraph(out, indent, note.head, width);
+        if (!note.head.empty()) append_paragraph(out, "", note.head, width);
         std::size_t label_width = 0;
         for (const auto& [label, text] : note.points)
             label_width = std::max(label_width, columns_of(label));
         for (const auto& [label, text] : note.points)
-            append_paragraph(out,
-                             indent + "  " + padded(label, label_width, Align::left) + "  ", text,
+            append_paragraph(out, "  " + padded(label, label_width, Align::left) + "  ", text,
                              width);
     }
 }

@@ -52,21 +52,6 @@ Result<Document> document_of_config(KeyTree config, const std::string& file) {
     return out;
 }
 
-Result<Job> resolve_document(const Document& document) {
-    auto spec = read_spec(document.tree, document.file);
-    if (!spec) return spec.errors();
-    ResolveInputs inputs;
-    inputs.config = document.config;
-    inputs.config_file = document.config_file;
-    inputs.base_micro_batch_size = document.base_micro_batch_size;
-    inputs.base_sequence_length = document.base_sequence_length;
-    auto job = resolve(*spec, inputs);
-    if (job) return job;
-    Diagnostics errors = job.errors();
-    errors.set_file(document.file);
-    return errors;
-}
-
 /// Remembers the shape for which the file states its terms, before the first change of it.
 void remember_base_shape(Document& document) {
     if (document.base_micro_batch_size || document.tree.find("terms") == nullptr) return;
@@ -108,6 +93,21 @@ bool is_exact_in_json(const Ledger& ledger) {
 }
 
 }  // namespace
+
+Result<Job> resolve_document(const Document& document) {
+    auto spec = read_spec(document.tree, document.file);
+    if (!spec) return spec.errors();
+    ResolveInputs inputs;
+    inputs.config = document.config;
+    inputs.config_file = document.config_file;
+    inputs.base_micro_batch_size = document.base_micro_batch_size;
+    inputs.base_sequence_length = document.base_sequence_length;
+    auto job = resolve(*spec, inputs);
+    if (job) return job;
+    Diagnostics errors = job.errors();
+    errors.set_file(document.file);
+    return errors;
+}
 
 Result<Document> read_document_text(const std::string& text, const std::string& file) {
     // Configs of others may repeat a key, specs may not: look first, then read by the right rule.

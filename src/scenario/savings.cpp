@@ -1,4 +1,5 @@
 #include "membudget/membudget.hpp"
+#include "membudget/step.hpp"
 
 #include <fmt/format.h>
 
@@ -13,6 +14,16 @@ bool is_stated(const Job& job, std::string_view path) {
     return std::any_of(job.stated.begin(), job.stated.end(), [&](const ResolvedTerm& term) {
         return is_at_or_below(path, term.path) || is_at_or_below(term.path, path);
     });
+}
+
+/// Bytes at or below `path` at the peak of a step: what the ledger of the step would say, without
+/// the books that nobody reads.
+Bytes at_peak(const Step& step, std::string_view path) {
+    Bytes sum;
+    for (std::size_t id = 0; id < step.profile.at_peak.size(); ++id)
+        if (is_at_or_below(step.terms.path(static_cast<TermId>(id)), path))
+            sum += Bytes(step.profile.at_peak[id]);
+    return sum;
 }
 
 std::string describe_patch(const KeyTree& from, const KeyTree& to) {
@@ -32,15 +43,16 @@ std::optional<TechniqueSaving> saving_of(const Technique& technique, const Docum
     if (!patch) return std::nullopt;
     const auto changed = with_patch(document, *patch);
     if (!changed) return std::nullopt;
-    const auto then = estimate(*changed);
-    if (!then) return std::nullopt;
+    const auto job = resolve_document(*changed);
+    if (!job) return std::nullopt;
+    const Step then = simulate_step(*job);
 
     TechniqueSaving out;
     out.technique = &technique;
     out.term_bytes = at_peak(now.ledger, technique.term);
     out.change = describe_patch(document.tree, changed->tree);
-    out.term_saves = out.term_bytes - at_peak(then->ledger, technique.term);
-    out.peak_saves = now.ledger.allocated.point - then->ledger.allocated.point;
+    out.term_saves = out.term_bytes - at_peak(then, technique.term);
+    out.peak_saves = now.ledger.allocated.point - Bytes(then.profile.peak);
 
     const Phase phase = now.ledger.peak.phase;
     const bool reaches = (technique.phases >> static_cast<unsigned>(phase) & 1U) != 0;

@@ -230,12 +230,10 @@ constexpr Technique kTechniques[] = {
         .name = "activation_checkpointing",
         .pointer = "/training/activation_checkpointing",
         .term = "activations",
-        .cost = "recomputation: backward first runs the forward of each block again, about one "
-                "more forward pass per step (a third more compute when every block is "
-                "checkpointed)",
-        .limits = "the inputs of the blocks stay, and one block at a time holds all its "
-                  "activations in its own backward; parameters, gradients and optimizer states "
-                  "stay as they are",
+        .cost = "recomputation: backward runs the forward of each block again, about one more "
+                "forward pass per step",
+        .limits = "block inputs stay, and one block at a time holds all its activations again; "
+                  "parameters, gradients and optimizer states stay",
         .measure = "the step time, and the peak: it can move to the loss or the optimizer step",
         .phases = kActivationsLive,
         .turned_on = turns_checkpointing_on,
@@ -246,11 +244,10 @@ constexpr Technique kTechniques[] = {
         .name = "smaller_micro_batch",
         .pointer = "/training/micro_batch_size",
         .term = "activations",
-        .cost = "more, smaller forward and backward passes for the same global batch (gradient "
-                "accumulation): matrix products that are too small leave the device idle",
+        .cost = "more, smaller passes for the same global batch (gradient accumulation), which "
+                "may leave the device idle",
         .limits = "one sequence is the floor; parameters, gradients and optimizer states do not "
-                  "depend on the micro-batch, so an optimizer-step peak stays; batch statistics "
-                  "see fewer samples",
+                  "depend on the batch, so an optimizer-step peak stays",
         .measure = "tokens per second, and the peak",
         .phases = kActivationsLive,
         .turned_on = is_lowered,
@@ -261,12 +258,10 @@ constexpr Technique kTechniques[] = {
         .name = "optimizer_sharding",
         .pointer = "/parallelism/sharding",
         .term = "optimizer_states",
-        .cost = "communication: the ranks gather the updated parameters after each step (with the "
-                "reduction of the gradients the same volume as plain data parallelism), and need "
-                "buffers for it",
-        .limits = "divides by the number of data-parallel ranks and no further; every rank still "
-                  "holds all parameters and gradients; shards are padded, and gathering the "
-                  "states for a checkpoint needs room",
+        .cost = "communication: ranks gather the updated parameters after each step, through "
+                "buffers; gathered states for a checkpoint need room",
+        .limits = "divides by the data-parallel ranks, plus padding; every rank still holds all "
+                  "parameters and gradients",
         .measure = "the time of the reduction and the gathering, their buffers, and the peak of "
                    "the optimizer step on each rank",
         .phases = kWholeStep,
@@ -278,10 +273,10 @@ constexpr Technique kTechniques[] = {
         .name = "gradient_sharding",
         .pointer = "/parallelism/sharding",
         .term = "gradients",
-        .cost = "communication: gradients are reduced to their owners bucket by bucket during "
-                "backward, through buffers; with gradient accumulation, in every micro-batch",
-        .limits = "divides by the number of data-parallel ranks; every rank still holds all "
-                  "parameters, and a bucket of whole gradients while it is reduced",
+        .cost = "communication: gradients are reduced to their owners in buckets during backward, "
+                "in every micro-batch",
+        .limits = "divides by the data-parallel ranks; every rank still holds all parameters, and "
+                  "a bucket of whole gradients at a time",
         .measure = "the overlap of the reduction with backward, the bucket buffers, and the peak",
         .phases = kGradientsLive,
         .turned_on = shards_gradients,
@@ -292,11 +287,10 @@ constexpr Technique kTechniques[] = {
         .name = "parameter_sharding",
         .pointer = "/parallelism/sharding",
         .term = "parameters",
-        .cost = "communication: parameters are gathered for every block in forward and again in "
+        .cost = "communication: parameters are gathered for each block in forward and in "
                 "backward, 1.5 times the volume of plain data parallelism",
-        .limits = "divides by the number of data-parallel ranks; the gathered parameters of the "
-                  "blocks in use come back as communication/unsharded_parameters; activations "
-                  "stay as they are",
+        .limits = "divides by the data-parallel ranks; gathered parameters of the blocks in use "
+                  "come back as communication; activations stay",
         .measure = "the overlap of gathering with compute, the gathered states, and the peak",
         .phases = kWholeStep,
         .turned_on = shards_parameters,
@@ -309,10 +303,10 @@ constexpr Technique kTechniques[] = {
         .name = "low_precision_states",
         .pointer = "/training/optimizer",
         .term = "optimizer_states",
-        .cost = "rounding: the states are quantized block by block after every step, and so is "
-                "what the optimizer remembers; a kernel of another library",
-        .limits = "small tensors stay in fp32, block scales are kept beside the values; "
-                  "parameters and gradients stay as they are",
+        .cost = "rounding: states are quantized block by block after every step, and their error "
+                "is remembered",
+        .limits = "small tensors stay in fp32 and each block keeps a scale; parameters and "
+                  "gradients stay",
         .measure = "the loss curve against full-precision states, and the peak of the optimizer "
                    "step",
         .phases = kWholeStep,
@@ -326,9 +320,9 @@ constexpr Technique kTechniques[] = {
         .pointer = "/training/precision",
         .term = "activations",
         .cost = "matrix products with 8 significant bits; casts of the weights live beside them "
-                "during forward, 2 more bytes for each weight",
-        .limits = "weights, gradients and optimizer states stay fp32; norms, softmax, the loss "
-                  "and the residual stream stay fp32 too",
+                "during forward, 2 more bytes for each",
+        .limits = "weights, gradients and optimizer states stay fp32, and so do norms, softmax, "
+                  "loss and the residual stream",
         .measure = "the loss curve, and the peak at the end of forward",
         .phases = kActivationsLive,
         .turned_on = is_autocast,
@@ -339,10 +333,9 @@ constexpr Technique kTechniques[] = {
         .name = "bf16_weights",
         .pointer = "/training/precision",
         .term = "optimizer_states",
-        .cost = "updates that are small against their weight are rounded away: 8 significant bits "
-                "for weights, gradients and optimizer states, unless an fp32 master copy is kept",
-        .limits = "at most half of the bytes of an fp32 job; the loss is often still computed in "
-                  "fp32",
+        .cost = "updates that are small against their weight are rounded away, unless an fp32 "
+                "master copy is kept",
+        .limits = "at most half of an fp32 job; the loss is often still computed in fp32",
         .measure = "the loss curve against fp32 weights, and the peak",
         .phases = kWholeStep,
         .turned_on = is_half_precision,
@@ -353,10 +346,9 @@ constexpr Technique kTechniques[] = {
         .name = "fused_loss",
         .pointer = "/training/loss",
         .term = "activations/logits",
-        .cost = "the gradient of the head's weight is made in forward and kept until backward; "
-                "chunks of logits are computed one after the other; a kernel of another library",
-        .limits = "only the logits and what the loss makes of them; the logits are not available "
-                  "to metrics",
+        .cost = "the gradient of the head is made in forward and kept until backward; logits are "
+                "computed chunk by chunk",
+        .limits = "only the logits and what the loss makes of them; metrics get no logits",
         .measure = "the time of the loss, and the peak: it can move into the blocks",
         .phases = kActivationsLive,
         .turned_on = avoids_logits,
@@ -367,9 +359,9 @@ constexpr Technique kTechniques[] = {
         .name = "flash_attention",
         .pointer = "/training/attention",
         .term = "activations/attention",
-        .cost = "scores are computed again in backward; the kernel asks for half precision and "
-                "certain head sizes and masks",
-        .limits = "only the scores of attention: queries, keys, values and output are still kept",
+        .cost = "scores are computed again in backward; needs half precision, and certain head "
+                "sizes and masks",
+        .limits = "only the scores: queries, keys, values and output are still kept",
         .measure = "the step time, and the peak",
         .phases = kActivationsLive,
         .turned_on = avoids_scores,
@@ -381,8 +373,8 @@ constexpr Technique kTechniques[] = {
         .pointer = "/training/zero_grad",
         .term = "gradients",
         .cost = "gradients are allocated anew in each step",
-        .limits = "lowers forward and the early backward only: at the end of backward all "
-                  "gradients exist again; code that reads .grad between steps sees none",
+        .limits = "lowers forward and early backward only: at the end of backward all gradients "
+                  "exist again",
         .measure = "the peak of forward",
         .phases = bit(Phase::forward) | bit(Phase::loss) | bit(Phase::backward),
         .turned_on = is_set_to_none,
@@ -393,9 +385,8 @@ constexpr Technique kTechniques[] = {
         .name = "optimizer_in_backward",
         .pointer = "/training/optimizer/in_backward",
         .term = "gradients",
-        .cost = "no gradient accumulation and no clipping by the global norm; the learning-rate "
-                "schedule and mixed-precision scaler have to follow",
-        .limits = "the gradient of one tensor at a time remains, the largest is often the "
+        .cost = "no gradient accumulation and no clipping by the global norm",
+        .limits = "the gradient of one tensor at a time remains; the largest is often the "
                   "embedding or the head",
         .measure = "the step time, and the peak of backward",
         .phases = kGradientsLive,
@@ -408,8 +399,7 @@ constexpr Technique kTechniques[] = {
         .name = "fused_optimizer",
         .pointer = "/training/optimizer/implementation",
         .term = "temporaries/optimizer_step",
-        .cost = "another kernel: results differ in the last bits; not every optimizer and device "
-                "has one",
+        .cost = "another kernel: last bits differ, and not every optimizer and device has one",
         .limits = "only the temporaries of the step: states, gradients and parameters stay",
         .measure = "the peak of the optimizer step",
         .phases = bit(Phase::optimizer_step),
@@ -421,7 +411,7 @@ constexpr Technique kTechniques[] = {
         .name = "shorter_sequence",
         .pointer = "/training/sequence_length",
         .term = "activations",
-        .cost = "the model is trained on less context: this changes the task, not only the memory",
+        .cost = "training on less context: this changes the task, not only the memory",
         .limits = "parameters, gradients and optimizer states do not depend on the length, so an "
                   "optimizer-step peak stays",
         .measure = "the quality on long inputs, tokens per second, and the peak",
@@ -435,8 +425,8 @@ constexpr Technique kTechniques[] = {
         .name = "lora",
         .pointer = "/training/lora",
         .term = "optimizer_states",
-        .cost = "only low-rank updates are learnt, which may reach a worse optimum; extra small "
-                "matrix products in each adapted layer",
+        .cost = "only low-rank updates are learnt, which may reach a worse optimum; small extra "
+                "matrix products in each layer",
         .limits = "the frozen weights and most activations stay: backward still passes through "
                   "every layer",
         .measure = "the quality against full training, and the peak: activations then dominate",
@@ -449,10 +439,10 @@ constexpr Technique kTechniques[] = {
         .name = "host_offload",
         .pointer = "/training/offload",
         .term = "optimizer_states",
-        .cost = "transfers over the host's bus in every step, and an update on the host's "
-                "processor; pinned host memory of the same size",
+        .cost = "transfers over the bus in every step, an update on the host, and as much pinned "
+                "host memory",
         .limits = "a staging buffer stays on the device; parameters and activations stay unless "
-                  "they are offloaded too",
+                  "offloaded too",
         .measure = "the step time, the host's memory, and the peak",
         .phases = kWholeStep,
         .turned_on = is_anything,

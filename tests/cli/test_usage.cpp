@@ -30,7 +30,7 @@ TEST_CASE("wrong usage exits 2 with what is wrong and what to do") {
         {{}, "expected a command", "see `membudget --help`"},
         {{"estmate"}, "unknown command 'estmate'", "did you mean 'estimate'?"},
         {{"inspect"}, "unknown command 'inspect'", "see `membudget --help`"},
-        {{"--format", "json"}, "unknown option '--format'",
+        {{"--budget", "1GB"}, "unknown option '--budget'",
          "options follow the command: membudget COMMAND [OPTIONS] ..."},
         {{"estimate"}, "estimate needs a SPEC", "see `membudget estimate --help`"},
         {{"estimate", "a.json", "--bugdet", "80GB"}, "unknown option '--bugdet'",

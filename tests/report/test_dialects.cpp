@@ -155,7 +155,7 @@ TEST_CASE("the text names what matters in words") {
     for (const char* expected :
          {"NO BUDGET  8.60 GB (8.01 GiB) allocated at the peak", "peak in backward",
           "dominant term activations, 6.00 GB (69.8 % of the peak)", "additive_total",
-          "model_states                  1.60  1.49", "not a measured peak", "optimizer_step",
+          "model_states               1.60  1.49", "not a measured peak", "optimizer_step",
           "activation_checkpointing", "recomputation", "a smaller part than activations"}) {
         CAPTURE(expected);
         CHECK(text.find(expected) != std::string::npos);

@@ -1,7 +1,8 @@
-#include "cli/growth_limit.hpp"
+#include "cli/sizes.hpp"
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <optional>
 
 namespace membudget::cli {
@@ -50,10 +51,18 @@ Result<Bytes> growth_limit(Bytes baseline, const std::string& text) {
         return baseline +
                Bytes(whole / divisor * *percent + whole % divisor * *percent / divisor);
     }
-    auto bytes = parse_bytes(text);
-    if (bytes) return baseline + *bytes;
+    const auto bytes = parse_size(text, "--max-increase");
+    if (!bytes) return bytes.errors();
+    return baseline + *bytes;
+}
+
+Result<Bytes> parse_size(const std::string& text, const char* flag) {
+    const bool plain = !text.empty() && std::all_of(text.begin(), text.end(),
+                                                    [](char c) { return c >= '0' && c <= '9'; });
+    auto bytes = parse_bytes(plain ? text + "B" : text);
+    if (bytes) return bytes;
     Diagnostics errors = bytes.errors();
-    errors.set_file("--max-increase");
+    errors.set_file(flag);
     return errors;
 }
 
