@@ -112,6 +112,8 @@ struct TapeTerms {
     TermId gradients = 0;  ///< gradients of parameters
     TermId collected = 0;  ///< gradients that wait to be reduced to shards
     TermId update = 0;     ///< scratch of an optimizer that runs inside backward
+    TermId recompute = 0;  ///< what the second forward of a checkpointed block allocates
+    TermId cast_weights = 0;  ///< autocast's copies of parameters in the first forward
 };
 
 /// A parameter as a tape sees it.

@@ -259,7 +259,10 @@ Ref Tape::autocast_input(Ref x) {
     if (!cacheable) return cast(std::move(x), *autocast_);
     const auto leaf = static_cast<std::size_t>(tensor.leaf);
     if (leaves_[leaf].cached_cast < 0) {
+        const TermId op_term = term_;
+        if (term_ != terms_.recompute) term_ = terms_.cast_weights;
         const Ref copied = cast(std::move(x), *autocast_);
+        term_ = op_term;
         retain(row(copied).storage);
         leaves_[leaf].cached_cast = copied.tensor_;
     }

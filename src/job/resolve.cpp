@@ -168,6 +168,13 @@ void Resolver::precision() {
     override_with(spec.gradients, chosen.gradients, false);
     override_with(spec.master_weights, chosen.master_weights, true);
     override_with(spec.compute, chosen.autocast, true);
+    if (chosen.gathered != nullptr && !(job_.data.shard > 1 && job_.data.sharding->gathers_parameters))
+        problems_.invalid(spec.scheme ? spec.scheme->pointer : "/training/precision",
+                          fmt::format("precision '{}' needs sharding that gathers parameters over more than "
+                                      "one rank; got '{}' over {}", chosen.name, job_.data.sharding->name,
+                                      job_.data.shard),
+                          "set parallelism.sharding to 'fsdp2' and parallelism.data, or choose "
+                          "'bf16-autocast'");
     if (chosen.autocast == chosen.parameters) chosen.autocast = nullptr;
 }
 
@@ -187,9 +194,15 @@ void Resolver::optimizer() {
     if (!out.row->fallback.empty()) {
         out.fallback = optimizers().find(out.row->fallback);
         MEMBUDGET_ENSURE(out.fallback != nullptr, "an optimizer's fallback is no row");
-        out.fallback_implementation =
-            out.fallback->implementations.empty() ? nullptr : &out.fallback->implementations.front();
+        for (const OptimizerImplementation& one : out.fallback->implementations)
+            if (out.fallback_implementation == nullptr || one.name == out.row->fallback_implementation)
+                out.fallback_implementation = &one;
     }
+    if (out.row->paged)
+        assume("training.optimizer.paged",
+               fmt::format("large states of {} live in unified memory, outside the caching allocator: they "
+                           "are in no total here", out.row->name),
+               out.row->source);
     out.clip = spec.clip.value_or(false);
     out.in_backward = spec.in_backward.value_or(out.row->fused_in_backward);
     if (spec.ema && spec.ema->name != "none")
@@ -317,8 +330,20 @@ void Resolver::shape() {
                            "max_position_embeddings, at most 8192)", sequence),
                "the model's config");
     }
+    if (const std::int64_t positions = learned_positions(); positions > 0 && sequence > positions)
+        problems_.invalid("/training/sequence_length",
+                          fmt::format("expected at most the {} learned positions of the model; got {}",
+                                      positions, sequence));
     job_.extents.sequence = std::max<std::int64_t>(sequence, 1);
     job_.extents.target_sequence = t.target_length.value_or(job_.extents.sequence);
+}
+
+std::int64_t Resolver::learned_positions() const {
+    if (job_.model == nullptr) return 0;
+    for (const Block& block : job_.model->blocks)
+        for (const Op& op : block.ops)
+            if (op.kind == OpKind::position_embedding) return job_.model->facts.max_positions;
+    return 0;
 }
 
 void Resolver::checkpointing() {

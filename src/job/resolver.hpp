@@ -33,6 +33,8 @@ private:
                                                      const std::optional<NamedAt>& given);
     void optimizer_option(const std::string& key, const KeyTree& value);
     void optimizer_slot(const std::string& slot, const NamedAt& type);
+    /// Rows of a table of learned positions; 0: the model has none.
+    [[nodiscard]] std::int64_t learned_positions() const;
     void choose_kernel(OpKind op, const NamedAt& given);
     void stated_term(const StatedTerm& stated);
 

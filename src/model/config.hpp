@@ -46,6 +46,11 @@ public:
     [[nodiscard]] ConfigReader nested(std::string_view key, std::string_view class_name,
                                       std::string_view keys);
 
+    /// The same object read as another class.
+    [[nodiscard]] ConfigReader as(std::string_view class_name, std::string_view keys) {
+        return {tree_, pointer_, class_name, keys, diagnostics_};
+    }
+
     /// True when the class has such a key; what it does not know it ignores, whatever the file says.
     [[nodiscard]] bool knows(std::string_view key) const;
     /// True when the file gives the key (null included), under any of its names.

@@ -6,11 +6,16 @@
 
 #include "membudget/model.hpp"
 #include "model/decoder.hpp"
+#include "model/diffusion.hpp"
 #include "model/encoder.hpp"
+#include "model/encoder_parts.hpp"
 #include "model/gpt_like.hpp"
 #include "model/hybrid.hpp"
+#include "model/image_models.hpp"
 #include "model/llama_like.hpp"
 #include "model/moe.hpp"
+#include "model/multimodal.hpp"
+#include "model/seq2seq.hpp"
 
 namespace membudget {
 namespace {
@@ -617,6 +622,72 @@ constexpr Family kFamilies[] = {
      build_decoder_family<configure_rwkv>,
      "vocab_size=50277 hidden_size=4096 num_hidden_layers=32 attention_hidden_size "
      "intermediate_size tie_word_embeddings=false"},
+    {"gemma3",
+     "Gemma3ForConditionalGeneration",
+     "Gemma 3 with images",
+     "transformers 5.24 models/gemma3",
+     build_parts_family<configure_gemma3_vl>,
+     "text_config vision_config tie_word_embeddings"},
+    {"qwen2_vl",
+     "Qwen2VLForConditionalGeneration",
+     "Qwen2-VL, olmOCR",
+     "transformers 5.24 models/qwen2_vl",
+     build_parts_family<configure_qwen2_vl>,
+     "text_config vision_config tie_word_embeddings"},
+    {"qwen2_5_vl",
+     "Qwen2_5_VLForConditionalGeneration",
+     "Qwen2.5-VL",
+     "transformers 5.24 models/qwen2_5_vl",
+     build_parts_family<configure_qwen2_5_vl>,
+     "text_config vision_config tie_word_embeddings"},
+    {"qwen3_vl",
+     "Qwen3VLForConditionalGeneration",
+     "Qwen3-VL, dense",
+     "transformers 5.24 models/qwen3_vl",
+     build_parts_family<configure_qwen3_vl>,
+     "text_config vision_config tie_word_embeddings"},
+    {"qwen3_vl_moe",
+     "Qwen3VLMoeForConditionalGeneration",
+     "Qwen3-VL, mixture of experts",
+     "transformers 5.24 models/qwen3_vl_moe",
+     build_parts_family<configure_qwen3_vl_moe>,
+     "text_config vision_config tie_word_embeddings"},
+    {"qwen3_5",
+     "Qwen3_5ForConditionalGeneration",
+     "Qwen 3.5, dense",
+     "transformers 5.24 models/qwen3_5",
+     build_parts_family<configure_qwen3_5_vl>,
+     "text_config vision_config tie_word_embeddings"},
+    {"qwen3_5_moe",
+     "Qwen3_5MoeForConditionalGeneration",
+     "Qwen 3.5, mixture of experts",
+     "transformers 5.24 models/qwen3_5_moe",
+     build_parts_family<configure_qwen3_5_moe_vl>,
+     "text_config vision_config tie_word_embeddings"},
+    {"glm4v",
+     "Glm4vForConditionalGeneration",
+     "GLM-4.1V",
+     "transformers 5.24 models/glm4v",
+     build_parts_family<configure_glm4v>,
+     "text_config vision_config tie_word_embeddings"},
+    {"llama4",
+     "Llama4ForConditionalGeneration",
+     "Llama 4 Scout, Maverick",
+     "transformers 5.24 models/llama4",
+     build_parts_family<configure_llama4_vl>,
+     "text_config vision_config tie_word_embeddings"},
+    {"internvl_chat",
+     "InternVLChatModel",
+     "InternVL 1.5 to 2.5 with the code beside their weights",
+     "modeling_internvl_chat.py beside the weights of OpenGVLab/InternVL2-8B",
+     build_parts_family<configure_internvl_chat>,
+     "llm_config vision_config tie_word_embeddings downsample_ratio=0.5"},
+    {"llava",
+     "LlavaForConditionalGeneration",
+     "LLaVA 1.5",
+     "transformers 5.24 models/llava",
+     build_parts_family<configure_llava>,
+     "text_config vision_config tie_word_embeddings multimodal_projector_bias=true"},
     {"bert",
      "BertForMaskedLM BertModel BertForPreTraining BertForSequenceClassification",
      "BERT and the embedding models of its class (BGE, E5, GTE, Arctic Embed, ...)",
@@ -670,6 +741,213 @@ constexpr Family kFamilies[] = {
      "vocab_size=30522 max_position_embeddings=512 num_hidden_layers|n_layers=6 "
      "num_attention_heads|n_heads=12 hidden_size|dim=768 hidden_dim=3072 activation=gelu "
      "tie_word_embeddings=true dropout=0.1 attention_dropout=0.1"},
+    {"albert",
+     "AlbertForMaskedLM AlbertModel AlbertForPreTraining AlbertForSequenceClassification",
+     "ALBERT",
+     "transformers 5.24 models/albert",
+     build_parts_family<configure_albert>,
+     "vocab_size=30000 embedding_size=128 hidden_size=4096 num_hidden_layers=12 "
+     "num_hidden_groups=1 num_attention_heads=64 intermediate_size=16384 inner_group_num=1 "
+     "max_position_embeddings=512 type_vocab_size=2 tie_word_embeddings=true"},
+    {"mpnet",
+     "MPNetForMaskedLM MPNetModel",
+     "MPNet and its sentence encoders",
+     "transformers 5.24 models/mpnet",
+     build_parts_family<configure_mpnet>,
+     "vocab_size=30527 hidden_size=768 num_hidden_layers=12 num_attention_heads=12 "
+     "intermediate_size=3072 max_position_embeddings=512 relative_attention_num_buckets=32 "
+     "tie_word_embeddings=true"},
+    {"deberta-v2",
+     "DebertaV2ForMaskedLM DebertaV2Model DebertaV2ForSequenceClassification",
+     "DeBERTa v2 and v3",
+     "transformers 5.24 models/deberta_v2",
+     build_parts_family<configure_deberta_v2>,
+     "vocab_size=128100 hidden_size=1536 embedding_size num_hidden_layers=24 "
+     "num_attention_heads=24 intermediate_size=6144 max_position_embeddings=512 "
+     "type_vocab_size=0 relative_attention=false max_relative_positions=-1 position_buckets=-1 "
+     "position_biased_input=true pos_att_type norm_rel_ebd=none share_att_key=false "
+     "conv_kernel_size=0 conv_groups=1 tie_word_embeddings=true"},
+    {"modernbert",
+     "ModernBertForMaskedLM ModernBertModel ModernBertForSequenceClassification",
+     "ModernBERT",
+     "transformers 5.24 models/modernbert",
+     build_parts_family<configure_modernbert>,
+     "vocab_size=50368 hidden_size=768 intermediate_size=1152 num_hidden_layers=22 "
+     "num_attention_heads=12 norm_bias=false attention_bias=false mlp_bias=false "
+     "decoder_bias=true classifier_bias=false tie_word_embeddings=true"},
+    {"t5",
+     "T5ForConditionalGeneration T5Model T5EncoderModel",
+     "T5, Flan-T5, T5 v1.1",
+     "transformers 5.24 models/t5",
+     build_parts_family<configure_t5>,
+     "vocab_size=32128 d_model=512 d_kv=64 d_ff=2048 num_layers=6 num_decoder_layers "
+     "num_heads=8 relative_attention_num_buckets=32 feed_forward_proj=relu is_gated_act=false "
+     "tie_word_embeddings=true"},
+    {"mt5",
+     "MT5ForConditionalGeneration MT5Model MT5EncoderModel",
+     "mT5",
+     "transformers 5.24 models/mt5",
+     build_parts_family<configure_t5>,
+     "vocab_size=250112 d_model=512 d_kv=64 d_ff=1024 num_layers=8 num_decoder_layers "
+     "num_heads=6 relative_attention_num_buckets=32 feed_forward_proj=gated-gelu "
+     "is_gated_act=false tie_word_embeddings=false"},
+    {"bart",
+     "BartForConditionalGeneration BartModel",
+     "BART",
+     "transformers 5.24 models/bart",
+     build_parts_family<configure_bart>,
+     "vocab_size=50265 max_position_embeddings=1024 encoder_layers=12 encoder_ffn_dim=4096 "
+     "encoder_attention_heads=16 decoder_layers=12 decoder_ffn_dim=4096 "
+     "decoder_attention_heads=16 d_model=1024 tie_word_embeddings=true"},
+    {"mbart",
+     "MBartForConditionalGeneration MBartModel",
+     "mBART",
+     "transformers 5.24 models/mbart",
+     build_parts_family<configure_mbart>,
+     "vocab_size=50265 max_position_embeddings=1024 encoder_layers=12 encoder_ffn_dim=4096 "
+     "encoder_attention_heads=16 decoder_layers=12 decoder_ffn_dim=4096 "
+     "decoder_attention_heads=16 d_model=1024 tie_word_embeddings=true"},
+    {"whisper",
+     "WhisperForConditionalGeneration",
+     "Whisper",
+     "transformers 5.24 models/whisper",
+     build_parts_family<configure_whisper>,
+     "vocab_size=51865 num_mel_bins=80 encoder_layers=4 decoder_layers=4 "
+     "encoder_attention_heads=6 decoder_attention_heads=6 decoder_ffn_dim=1536 "
+     "encoder_ffn_dim=1536 d_model=384 max_source_positions=1500 max_target_positions=448 "
+     "tie_word_embeddings=true"},
+    {"vit",
+     "ViTForImageClassification ViTModel",
+     "ViT",
+     "transformers 5.24 models/vit",
+     build_parts_family<configure_vit>,
+     "hidden_size=768 num_hidden_layers=12 num_attention_heads=12 intermediate_size=3072 "
+     "image_size=224 patch_size=16 num_channels=3 qkv_bias=true pooler_output_size"},
+    {"deit",
+     "DeiTForImageClassification DeiTForImageClassificationWithTeacher DeiTModel",
+     "DeiT",
+     "transformers 5.24 models/deit",
+     build_parts_family<configure_deit>,
+     "hidden_size=768 num_hidden_layers=12 num_attention_heads=12 intermediate_size=3072 "
+     "image_size=224 patch_size=16 num_channels=3 qkv_bias=true pooler_output_size"},
+    {"dinov2",
+     "Dinov2Model Dinov2ForImageClassification",
+     "DINOv2",
+     "transformers 5.24 models/dinov2",
+     build_parts_family<configure_dinov2>,
+     "hidden_size=768 num_hidden_layers=12 num_attention_heads=12 mlp_ratio=4 image_size=224 "
+     "patch_size=14 num_channels=3 qkv_bias=true use_swiglu_ffn=false"},
+    {"swin",
+     "SwinForImageClassification SwinModel",
+     "Swin",
+     "transformers 5.24 models/swin",
+     build_parts_family<configure_swin>,
+     "patch_size=4 num_channels=3 embed_dim=96 depths=[2,2,6,2] num_heads=[3,6,12,24] "
+     "window_size=7 mlp_ratio=4.0 qkv_bias=true use_absolute_embeddings=false"},
+    {"convnext",
+     "ConvNextForImageClassification ConvNextModel",
+     "ConvNeXt",
+     "transformers 5.24 models/convnext",
+     build_parts_family<configure_convnext>,
+     "num_channels=3 patch_size=4 hidden_sizes=[96,192,384,768] depths=[3,3,9,3] "
+     "layer_scale_init_value=1e-06"},
+    {"resnet",
+     "ResNetForImageClassification ResNetModel",
+     "ResNet",
+     "transformers 5.24 models/resnet",
+     build_parts_family<configure_resnet>,
+     "num_channels=3 embedding_size=64 hidden_sizes=[256,512,1024,2048] depths=[3,4,6,3] "
+     "layer_type=bottleneck downsample_in_first_stage=false"},
+    {"clip_text_model",
+     "CLIPTextModel CLIPTextModelWithProjection",
+     "CLIP's text encoder, as Stable Diffusion has it",
+     "transformers 5.24 models/clip",
+     build_parts_family<configure_clip_text>,
+     "vocab_size=49408 hidden_size=512 intermediate_size=2048 projection_dim=512 "
+     "num_hidden_layers=12 num_attention_heads=8 max_position_embeddings=77"},
+    {"clip",
+     "CLIPModel",
+     "CLIP",
+     "transformers 5.24 models/clip",
+     build_parts_family<configure_clip>,
+     "text_config vision_config projection_dim=512"},
+    {"siglip",
+     "SiglipModel",
+     "SigLIP",
+     "transformers 5.24 models/siglip",
+     build_parts_family<configure_siglip>,
+     "text_config vision_config"},
+    {"blip",
+     "BlipForConditionalGeneration",
+     "BLIP, captioning",
+     "transformers 5.24 models/blip",
+     build_parts_family<configure_blip>,
+     "text_config vision_config"},
+    {"UNet2DConditionModel",
+     "UNet2DConditionModel",
+     "the UNet of Stable Diffusion 1, 2 and XL",
+     "diffusers 0.42.1 models/unets/unet_2d_condition.py",
+     build_parts_family<configure_unet>,
+     "in_channels=4 block_out_channels=[320,640,1280,1280] layers_per_block=2 "
+     "cross_attention_dim=1280 transformer_layers_per_block=1 use_linear_projection=false "
+     "class_embed_type encoder_hid_dim encoder_hid_dim_type num_class_embeds "
+     "time_cond_proj_dim addition_embed_type projection_class_embeddings_input_dim "
+     "down_block_types=[CrossAttnDownBlock2D,CrossAttnDownBlock2D,CrossAttnDownBlock2D,DownBlock2D] "
+     "out_channels=4 "
+     "up_block_types=[UpBlock2D,CrossAttnUpBlock2D,CrossAttnUpBlock2D,CrossAttnUpBlock2D]"},
+    {"ControlNetModel",
+     "ControlNetModel",
+     "ControlNet for Stable Diffusion",
+     "diffusers 0.42.1 models/controlnets/controlnet.py",
+     build_parts_family<configure_controlnet>,
+     "in_channels=4 block_out_channels=[320,640,1280,1280] layers_per_block=2 "
+     "cross_attention_dim=1280 transformer_layers_per_block=1 use_linear_projection=false "
+     "class_embed_type encoder_hid_dim encoder_hid_dim_type num_class_embeds "
+     "time_cond_proj_dim addition_embed_type projection_class_embeddings_input_dim "
+     "down_block_types=[CrossAttnDownBlock2D,CrossAttnDownBlock2D,CrossAttnDownBlock2D,DownBlock2D] "
+     "conditioning_channels=3 conditioning_embedding_out_channels=[16,32,96,256]"},
+    {"AutoencoderKL",
+     "AutoencoderKL",
+     "the autoencoder of Stable Diffusion and FLUX",
+     "diffusers 0.42.1 models/autoencoders/autoencoder_kl.py",
+     build_parts_family<configure_autoencoder_kl>,
+     "in_channels=3 out_channels=3 down_block_types=[DownEncoderBlock2D] "
+     "up_block_types=[UpDecoderBlock2D] block_out_channels=[64] layers_per_block=1 "
+     "latent_channels=4 use_quant_conv=true use_post_quant_conv=true "
+     "mid_block_add_attention=true"},
+    {"FluxTransformer2DModel",
+     "FluxTransformer2DModel",
+     "FLUX.1",
+     "diffusers 0.42.1 models/transformers/transformer_flux.py",
+     build_parts_family<configure_flux>,
+     "patch_size=1 in_channels=64 out_channels num_layers=19 num_single_layers=38 "
+     "attention_head_dim=128 num_attention_heads=24 joint_attention_dim=4096 "
+     "pooled_projection_dim=768 guidance_embeds=false"},
+    {"ChromaTransformer2DModel",
+     "ChromaTransformer2DModel",
+     "Chroma",
+     "diffusers 0.42.1 models/transformers/transformer_chroma.py",
+     build_parts_family<configure_chroma>,
+     "patch_size=1 in_channels=64 out_channels num_layers=19 num_single_layers=38 "
+     "attention_head_dim=128 num_attention_heads=24 joint_attention_dim=4096 "
+     "approximator_num_channels=64 approximator_hidden_dim=5120 approximator_layers=5"},
+    {"SD3Transformer2DModel",
+     "SD3Transformer2DModel",
+     "Stable Diffusion 3 and 3.5",
+     "diffusers 0.42.1 models/transformers/transformer_sd3.py",
+     build_parts_family<configure_sd3>,
+     "patch_size=2 in_channels=16 out_channels=16 num_layers=18 attention_head_dim=64 "
+     "num_attention_heads=18 joint_attention_dim=4096 caption_projection_dim=1152 "
+     "pooled_projection_dim=2048 dual_attention_layers qk_norm"},
+    {"HunyuanDiT2DModel",
+     "HunyuanDiT2DModel",
+     "HunyuanDiT",
+     "diffusers 0.42.1 models/transformers/hunyuan_transformer_2d.py",
+     build_parts_family<configure_hunyuan_dit>,
+     "num_attention_heads=16 attention_head_dim=88 in_channels patch_size num_layers=1 "
+     "mlp_ratio=4.0 learn_sigma=true cross_attention_dim=1024 cross_attention_dim_t5=2048 "
+     "pooled_projection_dim=1024 text_len=77 text_len_t5=256 "
+     "use_style_cond_and_image_meta_size=true"},
 };
 static_assert(names_are_unique(kFamilies));
 

@@ -18,17 +18,18 @@ void read_decoder_sizes(ConfigReader& config, DecoderPlan& plan) {
     plan.tied = config.flag("tie_word_embeddings");
 }
 
-void read_heads(ConfigReader& config, std::int64_t hidden, AttentionPlan& attention) {
+void read_heads(ConfigReader& config, std::int64_t hidden, AttentionPlan& attention,
+                Remainder remainder) {
     attention.heads = config.size("num_attention_heads", kLargestCount);
     attention.kv_heads = config.knows("num_key_value_heads")
                              ? config.size_or("num_key_value_heads", attention.heads, kLargestCount)
                              : attention.heads;
     config.divides("num_attention_heads", attention.heads, "num_key_value_heads",
                    attention.kv_heads);
-    const bool given = config.knows("head_dim") && config.raw("head_dim") != nullptr;
     attention.head_dim = config.knows("head_dim") ? config.size_or("head_dim", 0) : 0;
     if (attention.head_dim == 0) {
-        if (!given) config.divides("hidden_size", hidden, "num_attention_heads", attention.heads);
+        if (remainder == Remainder::refused)
+            config.divides("hidden_size", hidden, "num_attention_heads", attention.heads);
         attention.head_dim = std::max<std::int64_t>(1, hidden / attention.heads);
     }
 }

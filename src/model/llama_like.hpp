@@ -12,8 +12,14 @@ namespace membudget {
 
 /// Keys that almost every decoder has: hidden, vocabulary, layers, tied embeddings.
 void read_decoder_sizes(ConfigReader& config, DecoderPlan& plan);
+/// What to do with a hidden size that the heads do not divide, where no key gives the head size.
+enum class Remainder {
+    refused,  ///< most classes raise an error
+    dropped,  ///< some round down without a word
+};
 /// Heads, key-value heads and head size, with the derived defaults of absent and null keys.
-void read_heads(ConfigReader& config, std::int64_t hidden, AttentionPlan& attention);
+void read_heads(ConfigReader& config, std::int64_t hidden, AttentionPlan& attention,
+                Remainder remainder = Remainder::refused);
 /// Dimensions of each head that are rotated: a fraction of the head, which the file gives as
 /// `partial_rotary_factor` or `rotary_pct`, of its own or in `rope_parameters`.
 [[nodiscard]] std::int64_t read_rotary_dim(ConfigReader& config, std::int64_t head_dim,

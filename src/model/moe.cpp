@@ -264,7 +264,7 @@ void configure_glm_moe_dsa(ConfigReader& config, DecoderPlan& plan) {
 void configure_glm4_moe(ConfigReader& config, DecoderPlan& plan) {
     read_decoder_sizes(config, plan);
     AttentionPlan& attention = plan.layer().attention;
-    read_heads(config, plan.hidden, attention);
+    read_heads(config, plan.hidden, attention, Remainder::dropped);
     attention.bias = config.flag("attention_bias");
     attention.dropout = config.probability("attention_dropout");
     attention.rotary_dim = read_rotary_dim(config, attention.head_dim, 0.5);

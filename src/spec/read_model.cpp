@@ -56,10 +56,10 @@ void read_model(const Cursor& at, Spec& into) {
     std::vector<std::string_view> given;
     for (const std::string_view source : kSources)
         if (at.tree.find(source) != nullptr) given.push_back(source);
-    const bool none = std::all_of(kSources.begin(), kSources.end(), [&](std::string_view source) {
+    const auto missing = [&](std::string_view source) {
         return is_missing(at.tree, source, known);
-    });
-    if (none)
+    };
+    if (given.empty() && std::all_of(kSources.begin(), kSources.end(), missing))
         at.errors.invalid(at.pointer,
                           "expected one of the keys 'config', 'name', 'family' and 'parameters'; "
                           "got none of them");

@@ -22,6 +22,7 @@ std::optional<Diagnostic> other_version(const KeyTree& tree) {
 }
 
 void check_required(const Cursor& at) {
+    if (at.errors.size() >= kMostMistakes) return;
     const std::vector<std::string_view> known = keys_of(spec_fields());
     if (is_missing(at.tree, "membudget", known))
         at.errors.invalid("", "expected a key 'membudget', the version of the format; got none",

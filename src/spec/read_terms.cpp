@@ -28,6 +28,8 @@ constexpr Field<StatedTerm> kTermFields[] = {
 };
 
 constexpr std::size_t kLongestPath = 200;
+/// A ledger with more lines is no ledger; everything after this works on all of them.
+constexpr std::size_t kMostTerms = 10'000;
 
 bool is_path_character(char c) {
     return (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == '_' || c == '-';
@@ -110,6 +112,9 @@ void read_term(const Cursor& at, StatedTerm& term) {
 
 void read_terms(const Cursor& at, Spec& into) {
     if (!at.tree.is(KeyTree::Kind::object)) return at.wrong("an object of terms");
+    if (at.tree.members().size() > kMostTerms)
+        return at.errors.invalid(at.pointer, fmt::format("expected at most {} terms; got {}",
+                                                         kMostTerms, at.tree.members().size()));
     StatedPaths paths;
     for_each_member(at, [&](const Cursor& child, std::string_view path) {
         StatedTerm term;

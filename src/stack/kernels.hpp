@@ -34,6 +34,7 @@ void additive_mask(KernelCall& call);
 void boolean_mask(KernelCall& call);
 void flash_attention(KernelCall& call);
 void cpu_flash_attention(KernelCall& call);
+void math_attention(KernelCall& call);
 void eager_attention(KernelCall& call);
 void eager_attention_in_dtype(KernelCall& call);
 

@@ -119,7 +119,58 @@ void eager(KernelCall& call, bool softmax_in_fp32) {
     call.out(0, std::move(out));
 }
 
+/// scaled_dot_product_attention without a fused kernel: fp32 throughout, both factors scaled by the
+/// square root of the scale [aten/src/ATen/native/transformers/attention.cpp
+/// _scaled_dot_product_attention_math].
+void math(KernelCall& call) {
+    Tape& tape = call.tape;
+    const OpAttributes& a = call.attributes();
+    const Dtype& type = tape.autocast() != nullptr ? *tape.autocast() : call.in(0).dtype();
+    const std::int64_t scores_numel =
+        detail::checked_mul(detail::checked_mul(call.extents.batch, a.heads),
+                            detail::checked_mul(sequence_of(call, 0), sequence_of(call, 1)));
+    const auto wide = [&](std::size_t input) {
+        Ref x = rotated(call, input) ? call.in(input) : tape.view(call.in(input), ViewGradient::copy);
+        x = tape.cast(std::move(x), type);
+        return tape.cast(std::move(x), dtype::fp32);
+    };
+    const bool grouped = a.kv_heads > 0 && a.kv_heads != a.heads;
+    const Dtype* const autocast = tape.autocast();
+    tape.set_autocast(nullptr);  // the casts above stand for it
+    Ref q = wide(0);
+    Ref k = wide(1);
+    Ref v = wide(2);
+    if (grouped) {
+        k = tape.repeat(std::move(k), k.numel() / a.kv_heads * a.heads);
+        v = tape.repeat(std::move(v), v.numel() / a.kv_heads * a.heads);
+    }
+    q = tape.mul_scalar(std::move(q));
+    Ref scores;
+    {
+        Ref scaled = tape.mul_scalar(k);
+        Ref left = flatten(call, q);
+        Ref right = flatten(call, std::move(scaled));
+        scores = tape.matmul(std::move(left), std::move(right), scores_numel);
+    }
+    if (call.inputs() > 3 && call.in(3)) scores = tape.add(scores, call.in(3));
+    Ref weights = tape.softmax(std::move(scores), dtype::fp32);
+    scores.reset();
+    weights = tape.dropout(std::move(weights), call.dropout >= 0 ? call.dropout : a.dropout);
+    const Ref returned = tape.cast(weights, type);
+    Ref out;
+    {
+        Ref right = flatten(call, v);
+        out = tape.matmul(std::move(weights), std::move(right), call.numel(call.output_tensor(0)));
+    }
+    out = tape.view(std::move(out), ViewGradient::copy);
+    out = tape.cast(std::move(out), type);
+    tape.set_autocast(autocast);
+    call.out(0, tape.copy(std::move(out)));
+}
+
 }  // namespace
+
+void math_attention(KernelCall& call) { math(call); }
 
 void hf_rotary(KernelCall& call) {
     // The projections' outputs are viewed head by head and transposed; the gradient of a rotation is
@@ -195,6 +246,8 @@ void flash_attention(KernelCall& call) {
 
 void cpu_flash_attention(KernelCall& call) {
     const OpAttributes& a = call.attributes();
+    // The CPU's fused kernel has no dropout [attention.cpp / sdp_utils_cpp.cpp check_for_dropout].
+    if ((call.dropout >= 0 ? call.dropout : a.dropout) > 0) return math(call);
     Tape::FusedAttention how;
     how.lse_numel = detail::checked_mul(call.rows(call.input_tensor(0)), a.heads);
     const Ref mask = call.inputs() > 3 ? call.in(3) : Ref();

@@ -27,7 +27,7 @@ BlockRun::BlockRun(const StepContext& context, const Block& block,
     for (const Parameter& parameter : block.parameters) {
         Leaf leaf;
         leaf.numel = parameter.elements().count();
-        leaf.dtype = precision.parameters;
+        leaf.dtype = context.parameters;
         leaf.trainable = parameter.trainable;
         leaf.has_grad = options.gradients == GradientMode::add;
         leaf.collect = options.gradients == GradientMode::collect;
@@ -38,7 +38,7 @@ BlockRun::BlockRun(const StepContext& context, const Block& block,
         leaf.pending = contains(options.pending, name);
         leaves_.push_back(tape_.add_leaf(leaf));
     }
-    activations_ = input ? input->dtype : precision.parameters;
+    activations_ = input ? input->dtype : context.parameters;
     if (input) {
         Ref ref = input->owned
                       ? tape_.adopt(input->numel, *input->dtype, input->requires_grad, input->term)

@@ -21,6 +21,7 @@ struct StepContext {
     TapeTerms tape_terms;
     TermId recompute = 0;
     TermId checkpoint_inputs = 0;
+    const Dtype* parameters = nullptr;  ///< the type in which blocks see their parameters
 };
 
 /// The tensor that comes into a block.

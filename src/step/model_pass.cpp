@@ -3,8 +3,6 @@
 #include <algorithm>
 #include <numeric>
 
-#include "step/states.hpp"
-
 namespace membudget {
 
 namespace {
@@ -25,15 +23,17 @@ bool is_loss(OpKind kind) {
 
 }  // namespace
 
-ModelPass::ModelPass(const Job& job, TermTable& terms, std::vector<TermNote>& notes)
-    : job_(job), model_(*job.model), context_{job, *job.model, terms, {}, 0, 0} {
+ModelPass::ModelPass(const Job& job, TermTable& terms, Communication& communication)
+    : job_(job), model_(*job.model), communication_(communication),
+      context_{job, *job.model, terms, {}, 0, 0, &communication.parameter_type()} {
     context_.tape_terms.backward = terms.intern("temporaries/backward");
     context_.tape_terms.gradients = terms.intern("gradients");
     context_.tape_terms.collected = terms.intern("communication/unsharded_gradients");
     context_.tape_terms.update = terms.intern("temporaries/optimizer_step");
     context_.recompute = terms.intern("temporaries/recompute");
+    context_.tape_terms.recompute = context_.recompute;
+    context_.tape_terms.cast_weights = terms.intern("activations/cast_weights");
     context_.checkpoint_inputs = terms.intern("activations/checkpoint_inputs");
-    (void)notes;
     plan_runs();
 }
 
@@ -135,13 +135,6 @@ StepNode ModelPass::node(Phase phase, const char* pass, int block_index,
     return made;
 }
 
-Event ModelPass::random_state(int sign) const {
-    // A checkpoint keeps the state of the CPU's generator (mt19937: 5056 B), a host tensor on CUDA
-    // [torch/utils/checkpoint.py preserve_rng_state].
-    constexpr std::int64_t kBytes = 5056;
-    return {sign * kBytes, 0, 1, -1, context_.checkpoint_inputs, {kNoOp, "random state"}};
-}
-
 std::size_t ModelPass::visit(const Layer& layer, const std::string& prefix, const BlockInput& input,
                              bool keep_input) {
     auto made = std::make_unique<Visit>();
@@ -155,12 +148,12 @@ std::size_t ModelPass::visit(const Layer& layer, const std::string& prefix, cons
     if (layer.checkpointed) given.owned = false;  // the checkpoint holds it until its backward
     made->run = std::make_unique<BlockRun>(context_, block(layer.block), given, shared_, how);
     if (keep_input) made->run->keep_input();
+    communication_.before_forward(block(layer.block), made->forward);
     made->run->forward(made->forward, 0, made->run->ops());
+    communication_.after_forward(block(layer.block), made->forward);
     made->output = made->run->hand_over_output();
     if (layer.checkpointed) made->output.requires_grad = true;
     made->run->end_autocast(made->autocast_end);
-    if (layer.checkpointed && job_.backend == Backend::cpu)
-        made->forward.push_back(random_state(+1));
     visits_.push_back(std::move(made));
     return visits_.size() - 1;
 }
@@ -196,8 +189,9 @@ void ModelPass::forward_run(const Run& run, BlockInput& input, bool& keep_input,
     }
 }
 
-void ModelPass::forward(GradientMode mode, std::vector<StepNode>& out) {
+void ModelPass::forward(GradientMode mode, bool first_micro_batch, std::vector<StepNode>& out) {
     mode_ = mode;
+    first_micro_batch_ = first_micro_batch;
     head_.reset();
     stem_.reset();
     visits_.clear();
@@ -218,7 +212,9 @@ void ModelPass::forward(GradientMode mode, std::vector<StepNode>& out) {
     how.output_is_checkpoint = !runs_.empty() && runs_.front().unit.front().checkpointed;
     stem_ = std::make_unique<BlockRun>(context_, block(stem_block_), std::nullopt, shared_, how);
     std::vector<Event> events;
+    communication_.before_forward(block(stem_block_), events);
     stem_->forward(events, 0, stem_->ops());
+    communication_.after_forward(block(stem_block_), events);
     BlockInput input = stem_->hand_over_output();
     out.push_back(node(Phase::forward, "forward", stem_block_, std::move(events)));
 
@@ -238,6 +234,8 @@ void ModelPass::forward(GradientMode mode, std::vector<StepNode>& out) {
         if (is_loss(head.ops[i].kind)) loss_begin_ = i;
     const auto base_end = std::min(static_cast<std::size_t>(head.base_model_end), loss_begin_);
     std::vector<Event> first, names, second;
+    communication_.before_forward(head, first);
+    communication_.after_forward(head, first);
     head_->forward(first, 0, base_end);
     end_of_base_model(names);
     head_->forward(second, base_end, loss_begin_);
@@ -301,11 +299,14 @@ Tape::BoundaryGradient ModelPass::backward_visit(const Visit& visit, BlockRun* r
                                                  Tape::BoundaryGradient gradient,
                                                  std::vector<Event>& recompute,
                                                  std::vector<Event>& events) {
+    const Block& layer = block(visit.layer.block);
     if (!visit.layer.checkpointed) {
+        communication_.before_backward(layer, events);
         const auto result = run->backward(events, gradient);
-        run->release_collected(events);
+        end_of_block(layer, *run, events);
         return result;
     }
+    communication_.before_backward(layer, recompute);
     // The region's forward runs again; its input was kept.
     RunOptions how = options(visit.layer, visit.prefix);
     how.recompute = true;
@@ -320,12 +321,17 @@ Tape::BoundaryGradient ModelPass::backward_visit(const Visit& visit, BlockRun* r
     if (!job_.checkpointing.reentrant) again.drop_output(recompute);
     again.end_autocast(recompute);
     auto result = again.backward(events, gradient);
-    again.release_collected(events);
+    end_of_block(layer, again, events);
     again.drop_output(events);
     again.drop_kept(events);
-    if (job_.backend == Backend::cpu) events.push_back(random_state(-1));
     if (!visit.input.requires_grad) result = {};
     return result;
+}
+
+void ModelPass::end_of_block(const Block& block, BlockRun& run, std::vector<Event>& events) {
+    communication_.reduce(block, events);
+    run.release_collected(events);
+    communication_.reduced(block, first_micro_batch_, events);
 }
 
 Tape::BoundaryGradient ModelPass::backward_unit(const Group& group, Tape::BoundaryGradient gradient,
@@ -360,9 +366,11 @@ void ModelPass::backward_group(const Group& group, Tape::BoundaryGradient& gradi
         unit.phase = Phase::backward;
         Group rest = group;
         rest.count = group.count - done;
+        const std::int64_t waiting = communication_.waiting();
         const Tape::BoundaryGradient after = backward_unit(rest, gradient, unit.children, fresh);
         fresh = false;
-        unit.repeat = same(after, gradient) ? group.count - done : 1;
+        const bool alike = same(after, gradient) && waiting == communication_.waiting();
+        unit.repeat = alike ? group.count - done : 1;
         done += unit.repeat;
         gradient = after;
         out.push_back(std::move(unit));
@@ -371,15 +379,19 @@ void ModelPass::backward_group(const Group& group, Tape::BoundaryGradient& gradi
 
 void ModelPass::backward(std::vector<StepNode>& out) {
     std::vector<Event> events;
+    communication_.begin_backward(first_micro_batch_, events);
+    communication_.before_backward(block(head_block_), events);
     Tape::BoundaryGradient gradient = head_->backward(events, {});
-    head_->release_collected(events);
+    end_of_block(block(head_block_), *head_, events);
     out.push_back(node(Phase::backward, "backward", head_block_, std::move(events)));
     for (std::size_t g = groups_.size(); g-- > 0;) backward_group(groups_[g], gradient, out);
     std::vector<Event> last;
     for (std::size_t i = 0; i < shared_.size(); ++i)
         if (shared_[i].dtype != nullptr) stem_->drop_shared(last, i);
+    communication_.before_backward(block(stem_block_), last);
     stem_->backward(last, gradient);
-    stem_->release_collected(last);
+    end_of_block(block(stem_block_), *stem_, last);
+    communication_.end_backward(last);
     out.push_back(node(Phase::backward, "backward", stem_block_, std::move(last)));
 }
 

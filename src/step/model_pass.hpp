@@ -9,15 +9,16 @@
 
 #include "membudget/step.hpp"
 #include "step/block_run.hpp"
+#include "step/communication.hpp"
 
 namespace membudget {
 
 class ModelPass {
 public:
-    ModelPass(const Job& job, TermTable& terms, std::vector<TermNote>& notes);
+    ModelPass(const Job& job, TermTable& terms, Communication& communication);
 
     /// Each appends its nodes. One micro-batch is forward, loss, backward, in this order.
-    void forward(GradientMode mode, std::vector<StepNode>& out);
+    void forward(GradientMode mode, bool first_micro_batch, std::vector<StepNode>& out);
     void loss(std::vector<StepNode>& out);
     void backward(std::vector<StepNode>& out);
     /// The loop's name for the outputs goes (logits).
@@ -70,23 +71,25 @@ private:
     Tape::BoundaryGradient backward_visit(const Visit& visit, BlockRun* run,
                                           Tape::BoundaryGradient gradient, std::vector<Event>& recompute,
                                           std::vector<Event>& events);
+    void end_of_block(const Block& block, BlockRun& run, std::vector<Event>& events);
     std::unique_ptr<BlockRun> rerun(const Visit& visit);
     [[nodiscard]] const Block& block(int index) const {
         return model_.blocks[static_cast<std::size_t>(index)];
     }
     [[nodiscard]] StepNode node(Phase phase, const char* pass, int block_index,
                                 std::vector<Event> events) const;
-    [[nodiscard]] Event random_state(int sign) const;
     RunOptions options(const Layer& layer, const std::string& prefix) const;
 
     const Job& job_;
     const Model& model_;
+    Communication& communication_;
     StepContext context_;
     std::vector<Run> runs_;
     std::vector<std::string> tied_;          ///< names whose storage the head shares
 
     // Of the micro-batch under way.
     GradientMode mode_ = GradientMode::become;
+    bool first_micro_batch_ = true;
     std::vector<SharedTensor> shared_;
     std::unique_ptr<BlockRun> stem_, head_;
     std::vector<std::unique_ptr<Visit>> visits_;

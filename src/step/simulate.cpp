@@ -63,13 +63,11 @@ void anonymous_states(const Job& job, Step& step, std::vector<Event>& start) {
     const std::array<std::int64_t, 1> shape{job.anonymous_parameters};
     for (std::size_t i = 0; i < job.optimizer.row->slots.size(); ++i) {
         const StateSlot& slot = job.optimizer.row->slots[i];
-        const Dtype* over = job.optimizer.slot_dtypes[i];
-        const Dtype& type = over != nullptr               ? *over
-                            : slot.dtype != nullptr       ? *slot.dtype
-                            : precision.states != nullptr ? *precision.states
-                                                          : updated;
+        const Dtype* chosen = job.optimizer.slot_dtypes[i];
+        if (chosen == nullptr && slot.dtype == nullptr && !slot.quantized) chosen = precision.states;
+        if (slot.paged_from > 0 && job.anonymous_parameters >= slot.paged_from) continue;
         array("optimizer_states/" + std::string(slot.name),
-              slot.size(shape, type, job.optimizer.options), sharding.states,
+              slot_bytes(slot, shape, updated, chosen, job.optimizer.options), sharding.states,
               fmt::format("{}: {} over {} parameters", job.optimizer.row->name, slot.rule,
                           group_digits(job.anonymous_parameters)),
               job.optimizer.row->source);
@@ -149,7 +147,7 @@ void StepBuilder::micro_batch(std::vector<StepNode>& out, std::int64_t repeat, G
     whole.micro_batch = true;
     std::vector<StepNode>& nodes = whole.children;
     stated(nodes, Phase::forward, stated_->enter(Phase::forward, first));
-    pass_->forward(mode, nodes);
+    pass_->forward(mode, first, nodes);
     stated(nodes, Phase::loss, stated_->enter(Phase::loss, first));
     pass_->loss(nodes);
     stated(nodes, Phase::backward, stated_->enter(Phase::backward, first));
@@ -173,31 +171,33 @@ void StepBuilder::inputs(std::vector<Event>& start) {
 }
 
 void StepBuilder::derive() {
-    States states = model_states(job_, step_.terms, step_.notes);
-    pass_ = std::make_unique<ModelPass>(job_, step_.terms, step_.notes);
+    StateBooks books(job_, step_.terms, step_.notes);
+    Communication communication(job_, books);
+    pass_ = std::make_unique<ModelPass>(job_, step_.terms, communication);
     stated_ = std::make_unique<StatedTerms>(job_, bound_, step_);
     std::vector<StepNode>& out = step_.root.children;
-    inputs(states.start);
-    out.push_back(leaf(Phase::forward, "start", std::move(states.start)));
+    std::vector<Event> start = books.start();
+    inputs(start);
+    out.push_back(leaf(Phase::forward, "start", std::move(start)));
 
-    const bool stays = job_.precision.gradient_buffer || !job_.zero_grad_to_none;
-    const bool sharded =
-        job_.data.sharding->gradients != Partition::whole && job_.data.shard > 1;
+    const bool stay = books.gradients_stay();
     const GradientMode later = job_.optimizer.in_backward ? GradientMode::consume
-                               : sharded                  ? GradientMode::collect
+                               : communication.reduces()  ? GradientMode::collect
                                                           : GradientMode::add;
-    const GradientMode first = job_.optimizer.in_backward || sharded || stays ? later
-                                                                             : GradientMode::become;
+    const bool becomes = !job_.optimizer.in_backward && !communication.reduces() && !stay;
     const std::int64_t n = job_.micro_batches;
-    micro_batch(out, 1, first, true, n == 1);
+    micro_batch(out, 1, becomes ? GradientMode::become : later, true, n == 1);
     micro_batch(out, n - 2, later, false, false);
     micro_batch(out, n > 1 ? 1 : 0, later, false, true);
 
     stated(out, Phase::optimizer_step, stated_->enter(Phase::optimizer_step, false));
-    out.push_back(std::move(states.optimizer_step));
+    out.push_back(leaf(Phase::optimizer_step, "step", books.optimizer_step()));
     pass_->drop_outputs(Phase::optimizer_step, out);
-    if (!states.zero_grad.empty() && !stays)
-        out.push_back(leaf(Phase::optimizer_step, "zero_grad", std::move(states.zero_grad)));
+    if (!stay && !job_.optimizer.in_backward) {
+        std::vector<Event> freed;
+        free_all(books.gradients(), freed);
+        out.push_back(leaf(Phase::optimizer_step, "zero_grad", std::move(freed)));
+    }
     stated_->drop_replaced(step_.root);
 }
 

@@ -8,98 +8,24 @@ namespace membudget {
 
 namespace {
 
-/// Where a tensor lies after partitioning: what this rank holds, and how much of that is padding.
-struct Shard {
-    std::int64_t elements = 0;
-    std::int64_t padding = 0;
-};
-
-/// Books allocations of model states, tensor by tensor, with the allocator's rounding.
-class Books {
-public:
-    Books(const Job& job, TermTable& terms) : job_(job), terms_(terms) {}
-
-    void alloc(std::vector<Event>& events, TermId term, std::int64_t bytes, std::int64_t copies,
-               const char* what) const {
-        if (bytes == 0 || copies == 0) return;
-        const std::int64_t rounded =
-            job_.backend == Backend::cuda ? align_up(Bytes(bytes), 512).count() : bytes;
-        // A count beyond 32 bits would be a model of billions of equal tensors.
-        MEMBUDGET_ENSURE(copies <= INT32_MAX, "too many copies of a tensor");
-        events.push_back({bytes, rounded - bytes, static_cast<std::int32_t>(copies), -1, term,
-                          {kNoOp, what}});
-    }
-
-    /// Frees everything that `events` from index `from` on allocated.
-    static void free_all(const std::vector<Event>& allocated, std::vector<Event>& events) {
-        for (const Event& event : allocated) {
-            Event freed = event;
-            freed.bytes = -freed.bytes;
-            freed.rounding = -freed.rounding;
-            events.push_back(freed);
-        }
-    }
-
-    TermId term(std::string_view path) const { return terms_.intern(path); }
-
-private:
-    const Job& job_;
-    TermTable& terms_;
-};
-
-/// This rank's part of one tensor of `elements`, cut along its first dimension.
-Shard cut_tensor(const Parameter& parameter, std::int64_t degree) {
-    const std::int64_t whole = parameter.elements().count();
-    const std::int64_t rows = parameter.shape.empty() ? 1 : parameter.shape.front();
-    if (rows == 0) return {};
-    const std::int64_t held = detail::ceil_div(rows, degree) * (whole / rows);
-    const std::int64_t real = std::min(held, detail::ceil_div(whole, degree));
-    return {held, held - real};
-}
-
-/// This rank's part of a flat buffer of `whole` elements.
-Shard cut_flat(std::int64_t whole, std::int64_t alignment, std::int64_t degree) {
-    const std::int64_t unit = detail::checked_mul(alignment, degree);
-    const std::int64_t held = detail::ceil_div(whole, unit) * unit / degree;
-    return {held, held - detail::ceil_div(whole, degree)};
-}
-
 std::string size_formula(std::int64_t elements, const Dtype& type, std::int64_t degree) {
-    const std::string whole =
-        fmt::format("{} elements x {} ({})", group_digits(elements),
-                    type.bits % 8 == 0 ? fmt::format("{} B", type.bits / 8)
-                                       : fmt::format("{} bits", type.bits),
-                    type.name);
+    std::string whole = fmt::format("{} elements x {} ({})", group_digits(elements),
+                                    type.bits % 8 == 0 ? fmt::format("{} B", type.bits / 8)
+                                                       : fmt::format("{} bits", type.bits),
+                                    type.name);
     return degree > 1 ? fmt::format("{} / {} ranks", whole, degree) : whole;
 }
-
-}  // namespace
-
-void note(std::vector<TermNote>& notes, TermId term, TermNote text) {
-    if (notes.size() <= term) notes.resize(static_cast<std::size_t>(term) + 1);
-    notes[term] = std::move(text);
-}
-
-std::vector<OwnParameter> own_parameters(const Model& model) {
-    std::vector<OwnParameter> out;
-    model.for_each_parameter([&](const std::string&, const Parameter& parameter, std::int64_t copies) {
-        if (parameter.tied_to.empty()) out.push_back({&parameter, copies});
-    });
-    return out;
-}
-
-namespace {
 
 /// The type of the tensor that the optimizer updates.
 const Dtype& updated_dtype(const Precision& precision) {
     return precision.master_weights != nullptr ? *precision.master_weights : *precision.parameters;
 }
 
-/// Row, implementation and slot types for one parameter: the optimizer's, or its fallback's.
+/// Row and implementation for one parameter: the optimizer's, or its fallback's.
 struct Updater {
-    const Optimizer* row;
-    const OptimizerImplementation* implementation;
-    bool fallback;
+    const Optimizer* row = nullptr;
+    const OptimizerImplementation* implementation = nullptr;
+    bool fallback = false;
 };
 
 Updater updater_of(const JobOptimizer& optimizer, const Parameter& parameter) {
@@ -109,191 +35,302 @@ Updater updater_of(const JobOptimizer& optimizer, const Parameter& parameter) {
     return {&row, optimizer.implementation, false};
 }
 
-/// The states of one job, booked group by group.
-class StateBooks {
-public:
-    StateBooks(const Job& job, TermTable& terms, std::vector<TermNote>& notes)
-        : job_(job), books_(job, terms), terms_(terms), notes_(notes),
-          parameters_(own_parameters(*job.model)) {
-        for (const OwnParameter& own : parameters_)
-            whole_ += detail::checked_mul(own.parameter->elements().count(), own.copies);
-    }
+std::int64_t bytes(std::int64_t elements, const Dtype& type) {
+    return bytes_of(Elements(elements), type).count();
+}
 
-    States build();
+}  // namespace
 
-private:
-    /// Books one array over all parameters, partitioned, with its padding apart.
-    void array(std::vector<Event>& events, std::string_view path, std::string_view padding,
-               const Dtype& type, Partition partition, const char* what);
-    void slots(std::vector<Event>& events);
-    void temporaries(std::vector<Event>& events);
-    [[nodiscard]] std::int64_t degree(Partition partition) const {
-        return partition == Partition::whole ? 1 : job_.data.shard;
-    }
+void note(std::vector<TermNote>& notes, TermId term, TermNote text) {
+    if (notes.size() <= term) notes.resize(static_cast<std::size_t>(term) + 1);
+    notes[term] = std::move(text);
+}
 
-    const Job& job_;
-    Books books_;
-    TermTable& terms_;
-    std::vector<TermNote>& notes_;
-    std::vector<OwnParameter> parameters_;
-    std::int64_t whole_ = 0;
-};
-
-void StateBooks::array(std::vector<Event>& events, std::string_view path, std::string_view padding,
-                       const Dtype& type, Partition partition, const char* what) {
-    const Sharding& sharding = *job_.data.sharding;
-    const std::int64_t n = degree(partition);
-    const TermId term = books_.term(path);
-    note(notes_, term, {Basis::exact, Total::allocated, size_formula(whole_, type, n),
-                        std::string(n > 1 ? sharding.source : job_.precision.source)});
-    const auto bytes = [&](std::int64_t elements) { return bytes_of(Elements(elements), type).count(); };
-    const auto pad = [&](std::int64_t elements, std::int64_t copies) {
-        if (elements == 0) return;
-        const TermId id = books_.term(padding);
-        note(notes_, id, {Basis::exact, Total::allocated,
-                          fmt::format("shards of equal size over {} ranks ({})", n, sharding.name),
-                          std::string(sharding.source)});
-        books_.alloc(events, id, bytes(elements), copies, "padding");
-    };
-    if (n > 1 && partition == Partition::flat) {
-        const Shard shard = cut_flat(whole_, sharding.flat_alignment, n);
-        books_.alloc(events, term, bytes(shard.elements - shard.padding), 1, what);
-        pad(shard.padding, 1);
-        return;
-    }
-    for (const OwnParameter& own : parameters_) {
-        const Shard shard = n > 1 ? cut_tensor(*own.parameter, n)
-                                  : Shard{own.parameter->elements().count(), 0};
-        books_.alloc(events, term, bytes(shard.elements - shard.padding), own.copies, what);
-        pad(shard.padding, own.copies);
+void free_all(const std::vector<Event>& allocated, std::vector<Event>& events) {
+    for (const Event& event : allocated) {
+        Event freed = event;
+        freed.bytes = -freed.bytes;
+        freed.rounding = -freed.rounding;
+        events.push_back(freed);
     }
 }
 
-void StateBooks::slots(std::vector<Event>& events) {
+StateBooks::StateBooks(const Job& job, TermTable& terms, std::vector<TermNote>& notes)
+    : job_(job), terms_(terms), notes_(notes) {
+    job.model->for_each_parameter([&](const std::string&, const Parameter& parameter, std::int64_t copies) {
+        if (parameter.tied_to.empty())
+            elements_ += detail::checked_mul(parameter.elements().count(), copies);
+    });
+}
+
+std::int64_t StateBooks::degree(Partition partition) const {
+    return partition == Partition::whole ? 1 : job_.data.shard;
+}
+
+std::vector<TensorGroup> StateBooks::groups(Partition partition) const {
+    const bool one = partition == Partition::flat && degree(partition) > 1 &&
+                     !job_.data.sharding->group_per_block;
+    std::vector<TensorGroup> out;
+    if (one) out.emplace_back();
+    for (const Section& section : job_.model->sections)
+        for (const int index : section.pattern) {
+            TensorGroup group;
+            group.copies = section.count;
+            for (const Parameter& parameter : job_.model->blocks[static_cast<std::size_t>(index)].parameters)
+                if (parameter.tied_to.empty()) group.tensors.push_back(&parameter);
+            if (!one) {
+                out.push_back(std::move(group));
+                continue;
+            }
+            // One flat buffer over the whole model: every copy of a tensor is in it.
+            for (std::int64_t copy = 0; copy < section.count; ++copy)
+                out.front().tensors.insert(out.front().tensors.end(), group.tensors.begin(),
+                                           group.tensors.end());
+        }
+    return out;
+}
+
+void StateBooks::alloc(std::vector<Event>& events, TermId term, std::int64_t size, std::int64_t copies,
+                       const char* what) const {
+    if (size == 0 || copies == 0) return;
+    MEMBUDGET_ENSURE(copies <= INT32_MAX, "too many copies of a tensor");
+    const std::int64_t rounded = job_.backend == Backend::cuda ? align_up(Bytes(size), 512).count() : size;
+    events.push_back({size, rounded - size, static_cast<std::int32_t>(copies), -1, term, {kNoOp, what}});
+}
+
+void StateBooks::buffer(std::vector<Event>& events, std::string_view path, std::int64_t size,
+                        const char* what) {
+    alloc(events, terms_.intern(path), size, 1, what);
+}
+
+void StateBooks::array(std::vector<Event>& events, const StateArray& a,
+                       const std::vector<TensorGroup>& groups) {
     const Sharding& sharding = *job_.data.sharding;
-    const std::int64_t n = degree(sharding.states);
+    const std::int64_t n = degree(a.partition);
+    const TermId real = terms_.intern(a.path);
+    note(notes_, real, {Basis::exact, Total::allocated, size_formula(elements_, *a.type, n),
+                        std::string(n > 1 ? sharding.source : job_.precision.source)});
+    const auto cut = [&](std::span<const Shape> shapes, std::int64_t copies) {
+        const std::int64_t held = padded(shapes, a.partition, sharding, n).count() / n;
+        const std::int64_t own = real_share(shapes, a.partition, sharding, n, 0).count();
+        // The shard is one tensor: what it holds beyond this rank's part of the model is padding.
+        alloc(events, real, bytes(own, *a.type), copies, a.what);
+        if (held == own) return;
+        const TermId padding = terms_.intern(a.padding);
+        note(notes_, padding, {Basis::exact, Total::allocated,
+                               fmt::format("equal shards over {} ranks ({})", n, sharding.name),
+                               std::string(sharding.source)});
+        alloc(events, padding, bytes(held, *a.type) - bytes(own, *a.type), copies, "padding");
+    };
+    for (const TensorGroup& group : groups) {
+        if (n == 1) {
+            for (const Parameter* tensor : group.tensors)
+                alloc(events, real, bytes(tensor->elements().count(), *a.type), group.copies, a.what);
+        } else if (a.partition == Partition::per_tensor) {
+            for (const Parameter* tensor : group.tensors) {
+                const Shape shape(tensor->shape);
+                cut(std::span<const Shape>(&shape, 1), group.copies);
+            }
+        } else {
+            std::vector<Shape> shapes;
+            shapes.reserve(group.tensors.size());
+            for (const Parameter* tensor : group.tensors) shapes.emplace_back(tensor->shape);
+            if (!shapes.empty()) cut(shapes, group.copies);
+        }
+    }
+}
+
+const Dtype& StateBooks::gradient_type() const {
+    const Precision& precision = job_.precision;
+    return precision.gradients != nullptr ? *precision.gradients : *precision.parameters;
+}
+
+bool StateBooks::gradients_stay() const {
+    // ZeRO-3 keeps its shards of the gradients in one buffer from construction on
+    // [DeepSpeed runtime/zero/stage3.py grad_partitions_flat_buffer].
+    const Sharding& sharding = *job_.data.sharding;
+    const bool one_buffer = job_.data.shard > 1 && sharding.gathers_parameters &&
+                            sharding.gradients == Partition::flat && !sharding.group_per_block;
+    return job_.precision.gradient_buffer || !job_.zero_grad_to_none || one_buffer;
+}
+
+StateArray StateBooks::gradient_array() const {
+    return {"gradients", "padding/gradients", &gradient_type(), job_.data.sharding->gradients, "gradient"};
+}
+
+std::vector<Event> StateBooks::gradients() {
+    std::vector<Event> events;
+    array(events, gradient_array(), groups(job_.data.sharding->gradients));
+    return events;
+}
+
+std::vector<Event> StateBooks::gradients(const Block& block) {
+    TensorGroup group;
+    for (const Parameter& parameter : block.parameters)
+        if (parameter.tied_to.empty()) group.tensors.push_back(&parameter);
+    std::vector<Event> events;
+    array(events, gradient_array(), {group});
+    return events;
+}
+
+std::vector<Event> StateBooks::start() {
+    const Precision& precision = job_.precision;
+    const Sharding& sharding = *job_.data.sharding;
+    std::vector<Event> events;
+    const auto book = [&](std::string_view path, std::string_view padding, const Dtype& type,
+                          Partition partition, const char* what) {
+        array(events, {path, padding, &type, partition, what}, groups(partition));
+    };
+    book("parameters", "padding/parameters", *precision.parameters, sharding.parameters, "weight");
+    if (precision.master_weights != nullptr)
+        book("optimizer_states/master_weights", "padding/optimizer_states", *precision.master_weights,
+             sharding.states, "master weight");
+    if (gradients_stay() && !job_.optimizer.in_backward) {
+        const std::vector<Event> held = gradients();
+        events.insert(events.end(), held.begin(), held.end());
+    }
+    if (sharding.gradient_buckets && job_.data.ranks() > 1)
+        book("communication/ddp_buckets", "padding/ddp_buckets", gradient_type(), Partition::whole, "bucket");
+    if (sharding.reduce_buckets_persist && job_.data.shard > 1)
+        for (int i = 0; i < sharding.reduce_buckets; ++i)
+            buffer(events, "communication/reduce_buckets", bytes(sharding.reduce_bucket_elements, gradient_type()),
+                   "bucket");
+    if (job_.optimizer.ema != nullptr)
+        book("optimizer_states/ema", "padding/optimizer_states", *job_.optimizer.ema, Partition::whole,
+             "moving average");
+    if (job_.steady || job_.optimizer.row->states_at_construction) slots(events);
+    return events;
+}
+
+void StateBooks::slots(std::vector<Event>& events) {
+    for (const Section& section : job_.model->sections)
+        for (const int index : section.pattern)
+            for (const Parameter& parameter : job_.model->blocks[static_cast<std::size_t>(index)].parameters)
+                if (parameter.tied_to.empty() && parameter.trainable)
+                    slots_of(events, parameter, section.count);
+    if (job_.optimizer.row->constant_bytes > 0)
+        buffer(events, "optimizer_states/quantization_map", job_.optimizer.row->constant_bytes, "code table");
+}
+
+void StateBooks::slots_of(std::vector<Event>& events, const Parameter& parameter, std::int64_t copies) {
+    const Sharding& sharding = *job_.data.sharding;
     const JobOptimizer& optimizer = job_.optimizer;
+    const std::int64_t n = degree(sharding.states);
     const Dtype& updated = updated_dtype(job_.precision);
-    for (const OwnParameter& own : parameters_) {
-        const Updater updater = updater_of(optimizer, *own.parameter);
-        if (updater.row == nullptr) continue;
-        std::vector<std::int64_t> shape = own.parameter->shape;
-        if (n > 1 && sharding.states == Partition::per_tensor && !shape.empty())
-            shape.front() = detail::ceil_div(shape.front(), n);
-        for (std::size_t i = 0; i < updater.row->slots.size(); ++i) {
-            const StateSlot& slot = updater.row->slots[i];
-            const Dtype* over = updater.fallback ? nullptr : optimizer.slot_dtypes[i];
-            const Dtype& type = over != nullptr                     ? *over
-                                : slot.dtype != nullptr             ? *slot.dtype
-                                : job_.precision.states != nullptr  ? *job_.precision.states
-                                                                    : updated;
-            std::int64_t bytes = slot.size(shape, type, optimizer.options).count();
-            // A flat partition cuts through tensors: each rank holds its share of every tensor.
-            if (n > 1 && sharding.states == Partition::flat) bytes = detail::ceil_div(bytes, n);
-            const TermId term = books_.term("optimizer_states/" + std::string(slot.name));
+    const Updater updater = updater_of(optimizer, parameter);
+    if (updater.row == nullptr) return;
+    const std::vector<std::int64_t> shape =
+        n > 1 ? shard_shape(parameter.shape, sharding.states, n) : parameter.shape;
+    std::int64_t numel = 1;
+    for (const std::int64_t dimension : shape) numel *= dimension;
+    for (std::size_t i = 0; i < updater.row->slots.size(); ++i) {
+        const StateSlot& slot = updater.row->slots[i];
+        const Dtype* chosen = updater.fallback ? nullptr : optimizer.slot_dtypes[i];
+        if (chosen == nullptr && slot.dtype == nullptr && !slot.quantized) chosen = job_.precision.states;
+        if (slot.paged_from > 0 && numel >= slot.paged_from) continue;  // unified memory
+        const TermId term = terms_.intern("optimizer_states/" + std::string(slot.name));
+        if (notes_.size() <= term || notes_[term].formula.empty())
             note(notes_, term,
                  {Basis::exact, Total::allocated,
                   fmt::format("{}: {} over {} elements{}", updater.row->name, slot.rule,
-                              group_digits(whole_), n > 1 ? fmt::format(" / {} ranks", n) : ""),
+                              group_digits(elements_), n > 1 ? fmt::format(" / {} ranks", n) : ""),
                   std::string(updater.row->source)});
-            books_.alloc(events, term, bytes, own.copies, "state");
-        }
+        alloc(events, term, slot_bytes(slot, shape, updated, chosen, optimizer.options).count(), copies,
+              "state");
     }
+    if (updater.implementation != nullptr && updater.implementation->device_scalar_bytes > 0) {
+        const TermId term = terms_.intern("optimizer_states/step");
+        note(notes_, term, {Basis::exact, Total::allocated, "a scalar for each tensor, on the device",
+                            std::string(updater.implementation->source)});
+        alloc(events, term, updater.implementation->device_scalar_bytes, copies, "step");
+    }
+}
+
+std::vector<Event> StateBooks::optimizer_step() {
+    std::vector<Event> events;
+    std::vector<Event> copies;
+    if (job_.precision.gradient_copy != nullptr)
+        array(copies, {"temporaries/gradient_copy", "padding/gradients", job_.precision.gradient_copy,
+                       job_.data.sharding->states, "gradient in the optimizer's type"},
+              groups(job_.data.sharding->states));
+    events.insert(events.end(), copies.begin(), copies.end());
+    if (!job_.steady && !job_.optimizer.row->states_at_construction) slots(events);
+    if (!job_.optimizer.in_backward) temporaries(events);
+    free_all(copies, events);
+    return events;
 }
 
 void StateBooks::temporaries(std::vector<Event>& events) {
     const Sharding& sharding = *job_.data.sharding;
     const std::int64_t n = degree(sharding.states);
     const Dtype& updated = updated_dtype(job_.precision);
-    const TermId term = books_.term("temporaries/optimizer_step");
+    const TermId term = terms_.intern("temporaries/optimizer_step");
     std::string_view source;
     std::vector<Event> lists;
-    for (const OwnParameter& own : parameters_) {
-        const Updater updater = updater_of(job_.optimizer, *own.parameter);
-        if (updater.implementation == nullptr) continue;
-        source = updater.implementation->source;
-        const int tenths = job_.steady ? updater.implementation->list_copies_tenths
-                                       : updater.implementation->list_copies_tenths_first;
-        const std::int64_t bytes = detail::ceil_div(bytes_of(own.parameter->elements(), updated).count(), n);
-        if (tenths > 0)
-            books_.alloc(lists, term, detail::checked_mul(bytes, tenths) / 10, own.copies, "foreach list");
+    std::vector<Event> scratch;
+    std::int64_t carried = 0;  // by the tensor before
+    const auto drop_carried = [&](std::int64_t size) {
+        if (size == 0) return;
+        std::vector<Event> allocated;
+        alloc(allocated, term, size, 1, "scratch of one tensor");
+        free_all(allocated, scratch);
+    };
+    for (const Section& section : job_.model->sections) {
+        // What one tensor carries meets the next one's scratch, also from copy to copy of a block.
+        for (std::int64_t copy = 0; copy < std::min<std::int64_t>(section.count, 2); ++copy)
+            for (const int index : section.pattern)
+                for (const Parameter& parameter :
+                     job_.model->blocks[static_cast<std::size_t>(index)].parameters) {
+                    if (!parameter.tied_to.empty() || !parameter.trainable) continue;
+                    const Updater updater = updater_of(job_.optimizer, parameter);
+                    if (updater.implementation == nullptr) continue;
+                    const OptimizerImplementation& how = *updater.implementation;
+                    source = how.source;
+                    const std::vector<std::int64_t> shape =
+                        n > 1 ? shard_shape(parameter.shape, sharding.states, n) : parameter.shape;
+                    std::int64_t numel = 1;
+                    for (const std::int64_t dimension : shape) numel *= dimension;
+                    const int tenths = job_.steady ? how.list_copies_tenths : how.list_copies_tenths_first;
+                    if (copy == 0 && tenths > 0)
+                        alloc(lists, term, detail::checked_mul(bytes(numel, updated), tenths) / 10,
+                              section.count, "foreach list");
+                    if (how.tensor_scratch == nullptr) continue;
+                    const std::int64_t size =
+                        how.tensor_scratch(shape, updated, job_.optimizer.options).count();
+                    const std::int64_t keeps =
+                        how.tensor_carried == nullptr
+                            ? 0
+                            : how.tensor_carried(shape, updated, job_.optimizer.options).count();
+                    alloc(scratch, term, size - std::min(size, keeps), 1, "scratch of one tensor");
+                    alloc(scratch, term, keeps, 1, "scratch of one tensor");
+                    drop_carried(carried);
+                    drop_carried(size - std::min(size, keeps));
+                    carried = keeps;
+                }
     }
+    drop_carried(carried);
     events.insert(events.end(), lists.begin(), lists.end());
-    for (const OwnParameter& own : parameters_) {
-        const Updater updater = updater_of(job_.optimizer, *own.parameter);
-        if (updater.implementation == nullptr || updater.implementation->tensor_scratch == nullptr) continue;
-        const std::int64_t bytes = detail::ceil_div(
-            updater.implementation->tensor_scratch(own.parameter->shape, updated, job_.optimizer.options)
-                .count(), n);
-        std::vector<Event> scratch;
-        books_.alloc(scratch, term, bytes, 1, "scratch of one tensor");
-        events.insert(events.end(), scratch.begin(), scratch.end());
-        Books::free_all(scratch, events);
-    }
-    Books::free_all(lists, events);
-    note(notes_, term, {Basis::derived, Total::allocated,
-                        fmt::format("{} {}: intermediate lists or tensors of the update",
-                                    job_.optimizer.row->name, job_.optimizer.implementation->name),
-                        std::string(source)});
+    events.insert(events.end(), scratch.begin(), scratch.end());
+    free_all(lists, events);
+    note(notes_, term,
+         {Basis::derived, Total::allocated,
+          fmt::format("{}{}: intermediate lists or tensors of the update", job_.optimizer.row->name,
+                      job_.optimizer.implementation == nullptr
+                          ? ""
+                          : fmt::format(" '{}'", job_.optimizer.implementation->name)),
+          std::string(source)});
 }
-
-States StateBooks::build() {
-    const Precision& precision = job_.precision;
-    const Sharding& sharding = *job_.data.sharding;
-    const Dtype& gradient_type = precision.gradients != nullptr ? *precision.gradients : *precision.parameters;
-    States out;
-    array(out.start, "parameters", "padding/parameters", *precision.parameters, sharding.parameters, "weight");
-    if (precision.master_weights != nullptr)
-        array(out.start, "optimizer_states/master_weights", "padding/optimizer_states",
-              *precision.master_weights, sharding.states, "master weight");
-    const bool gradients_stay = precision.gradient_buffer || !job_.zero_grad_to_none;
-    std::vector<Event> gradients;
-    if (!job_.optimizer.in_backward)
-        array(gradients, "gradients", "padding/gradients", gradient_type, sharding.gradients, "gradient");
-    if (gradients_stay) {
-        out.start.insert(out.start.end(), gradients.begin(), gradients.end());
-    } else {
-        Books::free_all(gradients, out.zero_grad);
-    }
-    if (sharding.gradient_buckets && job_.data.ranks() > 1)
-        array(out.start, "communication/ddp_buckets", "padding/ddp_buckets", gradient_type,
-              Partition::whole, "bucket");
-    if (job_.optimizer.ema != nullptr)
-        array(out.start, "optimizer_states/ema", "padding/optimizer_states", *job_.optimizer.ema,
-              Partition::whole, "moving average");
-
-    out.optimizer_step.phase = Phase::optimizer_step;
-    out.optimizer_step.pass = "step";
-    std::vector<Event>& step = out.optimizer_step.events;
-    std::vector<Event> copies;
-    if (precision.gradient_copy != nullptr)
-        array(copies, "temporaries/gradient_copy", "padding/gradients", *precision.gradient_copy,
-              sharding.states, "gradient in the optimizer's type");
-    step.insert(step.end(), copies.begin(), copies.end());
-    const bool exist = job_.steady || job_.optimizer.row->states_at_construction;
-    slots(exist ? out.start : step);
-    if (!job_.optimizer.in_backward) temporaries(step);
-    Books::free_all(copies, step);
-    return out;
-}
-
-}  // namespace
 
 std::int64_t update_scratch(const Job& job, const Parameter& parameter) {
     const Updater updater = updater_of(job.optimizer, parameter);
     if (updater.implementation == nullptr) return 0;
+    const OptimizerImplementation& how = *updater.implementation;
     const Dtype& updated = updated_dtype(job.precision);
     const std::int64_t list =
-        bytes_of(parameter.elements(), updated).count() * updater.implementation->list_copies_tenths / 10;
-    const std::int64_t scratch =
-        updater.implementation->tensor_scratch == nullptr
-            ? 0
-            : updater.implementation->tensor_scratch(parameter.shape, updated, job.optimizer.options).count();
-    return list + scratch;
-}
-
-States model_states(const Job& job, TermTable& terms, std::vector<TermNote>& notes) {
-    return StateBooks(job, terms, notes).build();
+        detail::checked_mul(bytes(parameter.elements().count(), updated), how.list_copies_tenths) / 10;
+    return list + (how.tensor_scratch == nullptr
+                       ? 0
+                       : how.tensor_scratch(parameter.shape, updated, job.optimizer.options).count());
 }
 
 }  // namespace membudget

@@ -1,10 +1,11 @@
 #pragma once
 
-/// Model states: parameters, master weights, gradients held in buffers, optimizer states; and what the
+/// Model states: parameters, master weights, gradients, optimizer states, cut into shards; and what the
 /// optimizer step allocates.
 
 #include <cstdint>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "membudget/autograd.hpp"
@@ -13,25 +14,63 @@
 
 namespace membudget {
 
-/// A parameter with a storage of its own, and how many copies of its block there are.
-struct OwnParameter {
-    const Parameter* parameter = nullptr;
+/// Equal groups of tensors that are cut into shards together: a block, or the whole model.
+struct TensorGroup {
+    std::vector<const Parameter*> tensors;
     std::int64_t copies = 1;
 };
-/// Every parameter but tied ones, in the order of the model.
-[[nodiscard]] std::vector<OwnParameter> own_parameters(const Model& model);
+
+/// One array over some tensors: a type, a way of cutting it, and the terms of what is real and of
+/// what is padding in it.
+struct StateArray {
+    std::string_view path, padding;
+    const Dtype* type = nullptr;
+    Partition partition = Partition::whole;
+    const char* what = "";
+};
+
+/// Books model states of one job, tensor by tensor, with the allocator's rounding.
+class StateBooks {
+public:
+    StateBooks(const Job& job, TermTable& terms, std::vector<TermNote>& notes);
+
+    /// What lives before the step begins and stays after it.
+    [[nodiscard]] std::vector<Event> start();
+    /// The optimizer step: states that a first step makes, copies of gradients, temporaries.
+    [[nodiscard]] std::vector<Event> optimizer_step();
+    /// Allocation of the gradients that backward leaves, of the whole model or of one block's copy.
+    [[nodiscard]] std::vector<Event> gradients();
+    [[nodiscard]] std::vector<Event> gradients(const Block& block);
+    /// True when gradients live in buffers, or are kept between steps.
+    [[nodiscard]] bool gradients_stay() const;
+
+    /// Bytes of one contiguous buffer, allocated under `path`.
+    void buffer(std::vector<Event>& events, std::string_view path, std::int64_t bytes, const char* what);
+    [[nodiscard]] TermId term(std::string_view path) { return terms_.intern(path); }
+    [[nodiscard]] const Dtype& gradient_type() const;
+
+private:
+    void array(std::vector<Event>& events, const StateArray& array, const std::vector<TensorGroup>& groups);
+    void alloc(std::vector<Event>& events, TermId term, std::int64_t bytes, std::int64_t copies,
+               const char* what) const;
+    void slots(std::vector<Event>& events);
+    void slots_of(std::vector<Event>& events, const Parameter& parameter, std::int64_t copies);
+    void temporaries(std::vector<Event>& events);
+    [[nodiscard]] std::vector<TensorGroup> groups(Partition partition) const;
+    [[nodiscard]] std::int64_t degree(Partition partition) const;
+    [[nodiscard]] StateArray gradient_array() const;
+
+    const Job& job_;
+    TermTable& terms_;
+    std::vector<TermNote>& notes_;
+    std::int64_t elements_ = 0;  ///< of all own parameters
+};
+
+/// Appends frees of everything that `allocated` allocates.
+void free_all(const std::vector<Event>& allocated, std::vector<Event>& events);
 
 /// Bytes of scratch while the optimizer updates this one tensor (optimizer in backward).
 [[nodiscard]] std::int64_t update_scratch(const Job& job, const Parameter& parameter);
-
-/// What lives from step to step.
-struct States {
-    std::vector<Event> start;      ///< allocated before the step
-    std::vector<Event> end;        ///< of `start`: what the step's end frees (nothing else does)
-    StepNode optimizer_step;       ///< states of a first step, copies, temporaries
-    std::vector<Event> zero_grad;  ///< frees the gradients that backward left
-};
-[[nodiscard]] States model_states(const Job& job, TermTable& terms, std::vector<TermNote>& notes);
 
 /// Puts the note of a term; the table of notes grows as needed.
 void note(std::vector<TermNote>& notes, TermId term, TermNote text);

@@ -53,6 +53,8 @@ std::string_view closest(std::string_view name, std::span<const std::string_view
     std::size_t limit = std::min(tolerance(wanted.size()), wanted.empty() ? 0 : wanted.size() - 1);
     std::string_view best;
     for (const std::string_view candidate : candidates) {
+        const std::size_t shorter = std::min(wanted.size(), candidate.size());
+        if (std::max(wanted.size(), candidate.size()) - shorter > limit) continue;  // most names
         const std::size_t distance = edit_distance(wanted, folded(candidate), limit);
         if (distance > limit) continue;
         best = candidate;

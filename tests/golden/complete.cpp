@@ -26,14 +26,6 @@ namespace fs = std::filesystem;
 using nlohmann::json;
 using namespace transcript;
 
-/// The array of rows in what `list` printed: the whole, or the member named after the kind.
-const json& rows_in(const json& printed, const std::string& kind) {
-    if (printed.is_object())
-        for (const char* key : {kind.c_str(), "rows"})
-            if (printed.contains(key) && printed.at(key).is_array()) return printed.at(key);
-    return printed;
-}
-
 std::vector<std::string> names_of(const std::string& kind) {
     const ScratchFolder folder;
     const std::string command = "membudget list " + kind + " --format json";
@@ -42,9 +34,7 @@ std::vector<std::string> names_of(const std::string& kind) {
     if (outcome.exit != 0) throw std::runtime_error(command + " failed: " + outcome.err);
     const json printed = json::parse(outcome.out);
     std::vector<std::string> names;
-    for (const json& row : rows_in(printed, kind))
-        names.push_back(row.is_string() ? row.get<std::string>()
-                                        : row.at("name").get<std::string>());
+    for (const json& row : printed.at("rows")) names.push_back(row.at("name").get<std::string>());
     if (names.empty()) throw std::runtime_error(command + " printed no rows");
     return names;
 }

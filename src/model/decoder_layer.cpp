@@ -1,0 +1,308 @@
+#include "model/decoder_layer.hpp"
+
+#include <fmt/format.h>
+
+namespace membudget {
+namespace {
+
+/// Builds the layers of one plan: the plan and the shared tensors are the same for all of them.
+class LayerBuilder {
+public:
+    LayerBuilder(const DecoderPlan& plan, const LayerPlan& layer, const SharedTensors& ids,
+                 const std::vector<Tensor>& shared)
+        : plan_(plan), layer_(layer), ids_(ids), shared_(shared), builder_("decoder layer") {}
+
+    Block build();
+
+private:
+    int attention(int x);
+    int mlp(int x);
+    int plain_mlp(int x);
+    int gated_mlp(int x);
+    int experts(int x);
+    void projections(int x, int& q, int& k, int& v);
+    int head_norm(int x, std::string_view name, std::int64_t heads);
+
+    int norm(int x, int which) { return builder_.norm(x, layer_.norms[which], plan_.norm); }
+    int shared(int index) {
+        return builder_.shared(index, shared_[static_cast<std::size_t>(index)]);
+    }
+    /// n(x), then f of it; the norm's result keeps a name until f returns.
+    template <class Function>
+    int after_norm(int x, int which, Function&& function) {
+        const auto name = builder_.scope();
+        return function(builder_.hold(norm(x, which)));
+    }
+    int attention_of_norm(int x) {
+        return after_norm(x, 0, [this](int n) { return attention(n); });
+    }
+    int mlp_of_norm(int x, int which) {
+        if (layer_.mlp.inlined) return mlp(norm(x, which));
+        return after_norm(x, which, [this](int n) { return mlp(n); });
+    }
+    int named(int x) { return layer_.names_results ? builder_.hold(x) : x; }
+    /// What the layer does with the result of a sublayer before it adds it.
+    int finished(int x, std::string_view module, Place place) {
+        if (layer_.scales_results) x = builder_.scale(x, "residual_multiplier", place::residual);
+        return module.empty() ? x : builder_.dropout(x, module, layer_.dropout, place);
+    }
+    std::string in_attention(std::string_view name) const {
+        return join(layer_.attention.module, name);
+    }
+    std::string in_mlp(std::string_view name) const { return join(layer_.mlp.module, name); }
+
+    const DecoderPlan& plan_;
+    const LayerPlan& layer_;
+    const SharedTensors& ids_;
+    const std::vector<Tensor>& shared_;
+    BlockBuilder builder_;
+};
+
+int LayerBuilder::head_norm(int x, std::string_view name, std::int64_t heads) {
+    const AttentionPlan& a = layer_.attention;
+    const std::string path = in_attention(name);
+    if (a.qk_norm != QkNorm::listed) {
+        const int out = builder_.norm(x, path, a.qk_norm_kind, place::attention);
+        if (a.qk_norm == QkNorm::per_head) builder_.normalise_heads(heads, {a.head_dim});
+        if (a.qk_norm == QkNorm::each_head) builder_.normalise_heads(heads, {heads, a.head_dim});
+        return out;
+    }
+    std::vector<int> weights;
+    for (std::int64_t head = 0; head < heads; ++head)
+        for (const int weight : builder_.norm_weights(fmt::format("{}.norms.{}", path, head),
+                                                      a.head_dim, a.qk_norm_kind))
+            weights.push_back(weight);
+    const int out = builder_.tensor(path, builder_.width(x));
+    OpAttributes& attributes = builder_.op(a.qk_norm_kind.kind, path, place::attention, {x}, {out},
+                                           std::move(weights)).attributes;
+    attributes.heads = heads;
+    attributes.norm = a.qk_norm_kind.style;
+    return out;
+}
+
+void LayerBuilder::projections(int x, int& q, int& k, int& v) {
+    const AttentionPlan& a = layer_.attention;
+    const std::int64_t q_width = a.heads * a.head_dim;
+    const std::int64_t kv_width = a.kv_heads * a.head_dim;
+    if (!a.qkv.empty()) {
+        // The fused result is viewed, never copied; the views keep it alive.
+        const int fused = builder_.linear(x, in_attention(a.qkv), q_width + 2 * kv_width, a.bias,
+                                          place::attention);
+        const auto parts = builder_.split(fused, in_attention("split"),
+                                          {q_width, kv_width, kv_width}, place::attention);
+        q = parts[0];
+        k = parts[1];
+        v = parts[2];
+        builder_.hold(fused);
+    } else {
+        q = builder_.linear(x, in_attention(a.q), a.gated ? 2 * q_width : q_width, a.bias,
+                            place::attention);
+        if (a.scales_query) q = builder_.scale(q, in_attention("scaling"), place::attention);
+        if (a.qk_norm != QkNorm::none) q = head_norm(q, a.q_norm, a.heads);
+        k = builder_.linear(x, in_attention(a.k), kv_width, a.bias, place::attention);
+        if (a.qk_norm != QkNorm::none) k = head_norm(k, a.k_norm, a.kv_heads);
+        v = builder_.linear(x, in_attention(a.v), kv_width, a.bias, place::attention);
+    }
+}
+
+int LayerBuilder::attention(int x) {
+    const AttentionPlan& a = layer_.attention;
+    const auto function = builder_.scope();
+    if (a.weights) {
+        a.weights(builder_);
+        return x;
+    }
+    if (a.sinks) builder_.parameter(in_attention("sinks"), {a.heads}, Component::attention);
+    int q = -1;
+    int k = -1;
+    int v = -1;
+    projections(x, q, k, v);
+
+    OpAttributes attributes;
+    attributes.heads = a.heads;
+    attributes.kv_heads = a.kv_heads;
+    attributes.head_dim = a.head_dim;
+    attributes.value_dim = a.head_dim;
+    attributes.rotary_dim = a.rotary_dim;
+    attributes.interleaved = a.interleaved;
+    if (a.rotary >= 0) {
+        const auto table = static_cast<std::size_t>(a.rotary);
+        const int cos = shared(ids_.cos[table]);
+        const int sin = shared(ids_.sin[table]);
+        const int rotated_q = builder_.tensor(in_attention("query"), builder_.width(q));
+        const int rotated_k = builder_.tensor(in_attention("key"), builder_.width(k));
+        builder_.op(OpKind::rotary, in_attention("rotary"), place::attention, {q, k, cos, sin},
+                    {rotated_q, rotated_k}).attributes = attributes;
+        q = rotated_q;
+        k = rotated_k;
+    }
+    builder_.hold(q);
+    builder_.hold(k);
+    builder_.hold(v);
+
+    attributes.window = a.window;
+    attributes.softcap = a.softcap;
+    attributes.dropout = a.dropout;
+    attributes.bias = a.alibi;
+    const int mask = shared(a.window > 0 ? ids_.window_mask : ids_.full_mask);
+    const int context = builder_.tensor(in_attention("attention"), a.heads * a.head_dim);
+    builder_.op(OpKind::attention, in_attention("attention"), place::attention, {q, k, v, mask},
+                {context}).attributes = attributes;
+    int out = builder_.linear(context, in_attention(a.o), plan_.hidden, a.output_bias,
+                              place::attention);
+    if (!a.output_dropout.empty())
+        out = builder_.dropout(out, in_attention(a.output_dropout), a.output_dropout_p,
+                               place::attention);
+    return out;
+}
+
+int LayerBuilder::mlp(int x) {
+    const MlpPlan& m = layer_.mlp;
+    if (m.weights) {
+        m.weights(builder_);
+        return x;
+    }
+    if (m.experts.count > 0) return experts(x);
+    const auto function = builder_.scope();
+    int out = m.gated ? gated_mlp(x) : plain_mlp(x);
+    if (!m.output_dropout.empty())
+        out = builder_.dropout(out, in_mlp(m.output_dropout), m.output_dropout_p, place::mlp);
+    return out;
+}
+
+int LayerBuilder::plain_mlp(int x) {
+    const MlpPlan& m = layer_.mlp;
+    const int up = builder_.linear(x, in_mlp(m.up), m.width, m.bias, place::mlp);
+    const int active = builder_.activation(up, in_mlp(m.act_name), m.act, place::mlp);
+    return builder_.linear(active, in_mlp(m.down), plan_.hidden, m.bias, place::mlp);
+}
+
+int LayerBuilder::gated_mlp(int x) {
+    const MlpPlan& m = layer_.mlp;
+    int gate = -1;
+    int up = -1;
+    if (!m.gate_up.empty()) {
+        const int fused = builder_.linear(x, in_mlp(m.gate_up), 2 * m.width, m.bias, place::mlp);
+        const auto parts =
+            builder_.split(fused, in_mlp("split"), {m.width, m.width}, place::mlp);
+        gate = builder_.hold(parts[0]);
+        up = parts[1];
+    } else {
+        gate = builder_.linear(x, in_mlp(m.gate), m.width, m.bias, place::mlp);
+        up = builder_.linear(x, in_mlp(m.up), m.width, m.bias, place::mlp);
+    }
+    const int product = builder_.gated_activation(gate, up, in_mlp(m.act_name), m.act, place::mlp);
+    return builder_.linear(product, in_mlp(m.down), plan_.hidden, m.bias, place::mlp);
+}
+
+int LayerBuilder::experts(int x) {
+    const MlpPlan::Experts& e = layer_.mlp.experts;
+    const std::int64_t hidden = plan_.hidden;
+    const auto matrices = [&](std::string_view name, std::int64_t in, std::int64_t out) {
+        std::vector<std::int64_t> shape =
+            e.transposed ? std::vector<std::int64_t>{e.count, in, out}
+                         : std::vector<std::int64_t>{e.count, out, in};
+        return builder_.parameter(in_mlp(join(e.experts, name)), std::move(shape),
+                                  Component::experts);
+    };
+    std::vector<int> parameters =
+        builder_.linear_weights(in_mlp(e.router), hidden, e.count, e.router_bias, Component::router);
+    parameters.push_back(matrices("gate_up_proj", hidden, 2 * e.width));
+    if (e.biased)
+        parameters.push_back(builder_.parameter(in_mlp(join(e.experts, "gate_up_proj_bias")),
+                                                {e.count, 2 * e.width}, Component::experts));
+    parameters.push_back(matrices("down_proj", e.width, hidden));
+    if (e.biased)
+        parameters.push_back(builder_.parameter(in_mlp(join(e.experts, "down_proj_bias")),
+                                                {e.count, hidden}, Component::experts));
+    if (e.shared_width > 0) {
+        const std::string shared = in_mlp(e.shared);
+        for (const std::string_view up : {"gate_proj", "up_proj"})
+            parameters.push_back(builder_.parameter(join(join(shared, up), "weight"),
+                                                    {e.shared_width, hidden}, Component::mlp));
+        parameters.push_back(builder_.parameter(join(join(shared, "down_proj"), "weight"),
+                                                {hidden, e.shared_width}, Component::mlp));
+        if (e.shared_gate)
+            parameters.push_back(builder_.parameter(in_mlp(join(e.shared_gate_name, "weight")),
+                                                    {1, hidden}, Component::router));
+    }
+    const int out = builder_.tensor(std::string(layer_.mlp.module), hidden);
+    OpAttributes& attributes = builder_.op(OpKind::moe, std::string(layer_.mlp.module), place::mlp,
+                                           {x}, {out}, std::move(parameters)).attributes;
+    attributes.experts = e.count;
+    attributes.experts_per_token = e.per_token;
+    attributes.expert_width = e.width;
+    attributes.shared_width = e.shared_width;
+    attributes.act = layer_.mlp.act;
+    return out;
+}
+
+Block LayerBuilder::build() {
+    BlockBuilder& b = builder_;
+    if (plan_.transposed_linear) b.transpose_linears();
+    const int x = b.input(plan_.hidden);
+    const auto attended = [&](int value) {
+        return finished(value, layer_.attention_dropout, place::attention);
+    };
+    const auto fed = [&](int value) { return finished(value, layer_.mlp_dropout, place::mlp); };
+    int out = -1;
+    switch (layer_.arrangement) {
+        case Arrangement::pre_norm: {
+            const int a = named(attended(attention_of_norm(x)));
+            const int h = b.hold(b.add(x, a, "attention_residual"));
+            const int m = named(fed(mlp_of_norm(h, 1)));
+            out = b.add(h, m, "mlp_residual");
+            break;
+        }
+        case Arrangement::sandwich: {
+            const int a = norm(attention_of_norm(x), 1);
+            const int h = b.hold(b.add(x, a, "attention_residual"));
+            const int m = norm(mlp_of_norm(h, 2), 3);
+            out = b.add(h, m, "mlp_residual");
+            break;
+        }
+        case Arrangement::inner_norm: {
+            const int a = norm(attention(x), 0);
+            const int h = b.hold(b.add(x, a, "attention_residual"));
+            const int m = norm(mlp(h), 1);
+            out = b.add(h, m, "mlp_residual");
+            break;
+        }
+        case Arrangement::post_norm: {
+            const int a = attended(attention(x));
+            const int h = b.hold(norm(b.add(x, a, "attention_residual"), 0));
+            const int m = fed(mlp(h));
+            out = norm(b.add(h, m, "mlp_residual"), 1);
+            break;
+        }
+        case Arrangement::parallel: {
+            const int n = b.hold(norm(x, 0));
+            const int a = b.hold(attended(attention(n)));
+            const int m = b.hold(fed(mlp(n)));
+            const int sum = b.add(a, m, "parallel_residual");
+            out = b.add(sum, x, "residual");
+            break;
+        }
+        case Arrangement::parallel_two: {
+            const int a = b.hold(attended(attention_of_norm(x)));
+            const int m = b.hold(fed(mlp_of_norm(x, 1)));
+            const int sum = b.add(m, a, "parallel_residual");
+            out = b.add(sum, x, "residual");
+            break;
+        }
+        case Arrangement::mixer_only:
+            out = b.add(x, attended(attention_of_norm(x)), "residual");
+            break;
+    }
+    b.set_checkpointable();
+    return std::move(b).finish(out);
+}
+
+}  // namespace
+
+Block build_decoder_layer(const DecoderPlan& plan, const LayerPlan& layer, const SharedTensors& ids,
+                          const std::vector<Tensor>& shared) {
+    return LayerBuilder(plan, layer, ids, shared).build();
+}
+
+}  // namespace membudget

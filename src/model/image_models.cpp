@@ -1,0 +1,438 @@
+#include "model/image_models.hpp"
+
+#include <algorithm>
+
+#include <fmt/format.h>
+
+#include "model/vision.hpp"
+
+namespace membudget {
+namespace {
+
+constexpr Component kVision = Component::vision;
+
+/// Sizes of the vision transformer (arXiv:2010.11929).
+struct Vit {
+    std::int64_t hidden = 1, layers = 1, channels = 3, patch = 1, patches = 1, width = 1;
+    bool qkv_bias = true;
+};
+
+Vit read_vit(ConfigReader& config) {
+    Vit vit;
+    vit.hidden = config.size("hidden_size");
+    vit.layers = config.size("num_hidden_layers", kLargestCount);
+    vit.channels = config.size("num_channels", kLargestCount);
+    vit.patch = config.size("patch_size", kLargestCount);
+    const std::int64_t side =
+        std::max<std::int64_t>(1, config.size("image_size", kLargestCount) / vit.patch);
+    vit.patches = side * side;
+    vit.qkv_bias = config.flag("qkv_bias");
+    config.divides("hidden_size", vit.hidden, "num_attention_heads",
+                   config.size("num_attention_heads", kLargestCount));
+    return vit;
+}
+
+void vit_attention(BlockBuilder& b, std::int64_t hidden, bool qkv_bias, std::string_view inner) {
+    for (const std::string_view name : {"query", "key", "value"})
+        b.linear_weights(join(inner, name), hidden, hidden, qkv_bias, kVision);
+    b.linear_weights("attention.output.dense", hidden, hidden, true, kVision);
+}
+
+void vit_embeddings(BlockBuilder& b, const Vit& vit, std::int64_t extra_tokens) {
+    b.parameter("embeddings.cls_token", {1, 1, vit.hidden}, kVision);
+    if (extra_tokens > 1)
+        b.parameter("embeddings.distillation_token", {1, 1, vit.hidden}, kVision);
+    b.parameter("embeddings.position_embeddings", {1, vit.patches + extra_tokens, vit.hidden},
+                kVision);
+    convolution(b, "embeddings.patch_embeddings.projection", vit.hidden, vit.channels,
+                {vit.patch, vit.patch}, true);
+}
+
+void vit_layer(BlockBuilder& b, const Vit& vit, std::string_view attention) {
+    vit_attention(b, vit.hidden, vit.qkv_bias, attention);
+    b.linear_weights("intermediate.dense", vit.hidden, vit.width, true, kVision);
+    b.linear_weights("output.dense", vit.width, vit.hidden, true, kVision);
+    b.norm_weights("layernorm_before", vit.hidden, norms::layer, kVision);
+    b.norm_weights("layernorm_after", vit.hidden, norms::layer, kVision);
+}
+
+/// ViT and DeiT: `extra_tokens` learned tokens before the patches.
+void add_vit(ConfigReader& config, Parts& parts, std::string_view name, std::int64_t extra_tokens) {
+    Vit vit = read_vit(config);
+    vit.width = config.size("intermediate_size");
+    const bool bare = parts.is("Model");
+    const std::string base = bare ? "" : std::string(name) + ".";
+    parts.add(base, "patch embedding", [&](BlockBuilder& b) { vit_embeddings(b, vit, extra_tokens); });
+    parts.add(base + "encoder.layer.{}.", "vision layer",
+              [&](BlockBuilder& b) { vit_layer(b, vit, "attention.attention"); }, vit.layers);
+    parts.add(base, "vision norm", [&](BlockBuilder& b) {
+        b.norm_weights("layernorm", vit.hidden, norms::layer, kVision);
+        if (bare)
+            b.linear_weights("pooler.dense", vit.hidden,
+                             config.size_or("pooler_output_size", vit.hidden), true, kVision);
+    });
+    if (bare) return;
+    parts.add("", "head", [&](BlockBuilder& b) {
+        if (parts.is("WithTeacher")) {
+            b.linear_weights("cls_classifier", vit.hidden, parts.labels(), true, Component::head);
+            b.linear_weights("distillation_classifier", vit.hidden, parts.labels(), true,
+                             Component::head);
+        } else {
+            b.linear_weights("classifier", vit.hidden, parts.labels(), true, Component::head);
+        }
+    });
+}
+
+/// The text encoder of CLIP and SigLIP.
+struct ContrastiveText {
+    std::int64_t hidden = 1, width = 1, layers = 1, vocabulary = 1, positions = 1;
+};
+
+ContrastiveText read_text(ConfigReader& config) {
+    ContrastiveText text;
+    text.hidden = config.size("hidden_size");
+    text.width = config.size("intermediate_size");
+    text.layers = config.size("num_hidden_layers", kLargestCount);
+    text.vocabulary = config.size("vocab_size", kLargestVocabulary);
+    text.positions = config.size("max_position_embeddings");
+    return text;
+}
+
+void add_text(Parts& parts, const ContrastiveText& text) {
+    parts.add("text_model.", "text embeddings", [&](BlockBuilder& b) {
+        b.parameter("embeddings.token_embedding.weight", {text.vocabulary, text.hidden},
+                    Component::embedding);
+        b.parameter("embeddings.position_embedding.weight", {text.positions, text.hidden},
+                    Component::embedding);
+    });
+    parts.add("text_model.encoder.layers.{}.", "text layer",
+              [&](BlockBuilder& b) { contrastive_layer(b, text.hidden, text.width, Component::other); },
+              text.layers);
+    parts.add("text_model.", "text norm", [&](BlockBuilder& b) {
+        b.norm_weights("final_layer_norm", text.hidden, norms::layer);
+    });
+}
+
+}  // namespace
+
+void configure_vit(ConfigReader& config, Parts& parts) { add_vit(config, parts, "vit", 1); }
+void configure_deit(ConfigReader& config, Parts& parts) { add_vit(config, parts, "deit", 2); }
+
+void configure_dinov2(ConfigReader& config, Parts& parts) {
+    const Vit vit = read_vit(config);
+    const std::int64_t hidden = vit.hidden;
+    const std::int64_t ratio = config.size("mlp_ratio", 64);
+    const bool swiglu = config.flag("use_swiglu_ffn");
+    const bool bare = parts.is("Model");
+    const std::string base = bare ? "" : "dinov2.";
+    parts.add(base, "patch embedding", [&](BlockBuilder& b) {
+        vit_embeddings(b, vit, 1);
+        b.parameter("embeddings.mask_token", {1, hidden}, kVision);
+    });
+    parts.add(base + "encoder.layer.{}.", "vision layer", [&](BlockBuilder& b) {
+        b.norm_weights("norm1", hidden, norms::layer, kVision);
+        vit_attention(b, hidden, vit.qkv_bias, "attention.attention");
+        b.parameter("layer_scale1.lambda1", {hidden}, kVision);
+        b.norm_weights("norm2", hidden, norms::layer, kVision);
+        if (swiglu) {
+            // Two thirds of the plain width, rounded up to a multiple of 8.
+            const std::int64_t width = (hidden * ratio * 2 / 3 + 7) / 8 * 8;
+            b.linear_weights("mlp.weights_in", hidden, 2 * width, true, kVision);
+            b.linear_weights("mlp.weights_out", width, hidden, true, kVision);
+        } else {
+            b.linear_weights("mlp.fc1", hidden, ratio * hidden, true, kVision);
+            b.linear_weights("mlp.fc2", ratio * hidden, hidden, true, kVision);
+        }
+        b.parameter("layer_scale2.lambda1", {hidden}, kVision);
+    }, vit.layers);
+    parts.add(base, "vision norm", [&](BlockBuilder& b) {
+        b.norm_weights("layernorm", hidden, norms::layer, kVision);
+    });
+    // The class token beside the mean of the patches.
+    if (!bare)
+        parts.add("", "head", [&](BlockBuilder& b) {
+            b.linear_weights("classifier", 2 * hidden, parts.labels(), true, Component::head);
+        });
+}
+
+void configure_swin(ConfigReader& config, Parts& parts) {
+    const std::int64_t embedding = config.size("embed_dim", kLargestCount);
+    const std::vector<std::int64_t> depths = config.sizes("depths");
+    const std::vector<std::int64_t> heads = config.sizes("num_heads");
+    constexpr std::size_t kMostStages = 8;
+    if (depths.empty() || depths.size() > kMostStages || heads.size() != depths.size()) {
+        if (config.diagnostics().empty())
+            config.invalid("depths", "expected as many entries as num_heads, from 1 to 8");
+        return;
+    }
+    const std::int64_t window = config.size("window_size", kLargestCount);
+    const double ratio = config.number("mlp_ratio");
+    const std::int64_t channels = config.size("num_channels", kLargestCount);
+    const std::int64_t patch = config.size("patch_size", kLargestCount);
+    const bool bias = config.flag("qkv_bias");
+    const bool bare = parts.is("Model");
+    const std::string base = bare ? "" : "swin.";
+    if (config.flag("use_absolute_embeddings"))
+        config.unsupported("use_absolute_embeddings", "expected false; got true");
+    if (!(ratio > 0 && ratio < 64)) {
+        config.invalid("mlp_ratio", "expected a ratio above 0 and below 64");
+        return;
+    }
+    parts.add(base, "patch embedding", [&](BlockBuilder& b) {
+        convolution(b, "embeddings.patch_embeddings.projection", embedding, channels, {patch, patch},
+                    true);
+        b.norm_weights("embeddings.norm", embedding, norms::layer, kVision);
+    });
+    for (std::size_t stage = 0; stage < depths.size(); ++stage) {
+        Vit vit;
+        vit.hidden = embedding << stage;
+        vit.width = static_cast<std::int64_t>(static_cast<double>(vit.hidden) * ratio);
+        vit.qkv_bias = bias;
+        const std::string layer = fmt::format("{}encoder.layers.{}.", base, stage);
+        parts.add(layer + "blocks.{}.", "vision layer", [&](BlockBuilder& b) {
+            vit_layer(b, vit, "attention.self");
+            b.parameter("attention.self.relative_position_bias_table",
+                        {(2 * window - 1) * (2 * window - 1), heads[stage]}, kVision);
+        }, depths[stage]);
+        if (stage + 1 < depths.size())
+            parts.add(layer, "merging", [&](BlockBuilder& b) {
+                b.linear_weights("downsample.reduction", 4 * vit.hidden, 2 * vit.hidden, false,
+                                 kVision);
+                b.norm_weights("downsample.norm", 4 * vit.hidden, norms::layer, kVision);
+            });
+    }
+    const std::int64_t features = embedding << (depths.size() - 1);
+    parts.add(base, "vision norm", [&](BlockBuilder& b) {
+        b.norm_weights("layernorm", features, norms::layer, kVision);
+    });
+    if (!bare)
+        parts.add("", "head", [&](BlockBuilder& b) {
+            b.linear_weights("classifier", features, parts.labels(), true, Component::head);
+        });
+}
+
+void configure_convnext(ConfigReader& config, Parts& parts) {
+    constexpr std::int64_t kKernel = 7;
+    const std::vector<std::int64_t> widths = config.sizes("hidden_sizes");
+    const std::vector<std::int64_t> depths = config.sizes("depths");
+    if (widths.empty() || widths.size() != depths.size()) {
+        if (config.diagnostics().empty())
+            config.invalid("depths", "expected as many entries as hidden_sizes, at least 1");
+        return;
+    }
+    const std::int64_t channels = config.size("num_channels", kLargestCount);
+    const std::int64_t patch = config.size("patch_size", kLargestCount);
+    const bool scaled = config.number("layer_scale_init_value") > 0;
+    const bool bare = parts.is("Model");
+    const std::string base = bare ? "" : "convnext.";
+    parts.add(base, "patch embedding", [&](BlockBuilder& b) {
+        convolution(b, "embeddings.patch_embeddings", widths[0], channels, {patch, patch}, true);
+        b.norm_weights("embeddings.layernorm", widths[0], norms::layer, kVision);
+    });
+    for (std::size_t stage = 0; stage < widths.size(); ++stage) {
+        const std::int64_t width = widths[stage];
+        const std::string path = fmt::format("{}encoder.stages.{}.", base, stage);
+        if (stage > 0)
+            parts.add(path, "downsampling", [&](BlockBuilder& b) {
+                b.norm_weights("downsampling_layer.0", widths[stage - 1], norms::layer, kVision);
+                convolution(b, "downsampling_layer.1", width, widths[stage - 1], {2, 2}, true);
+            });
+        parts.add(path + "layers.{}.", "vision layer", [&](BlockBuilder& b) {
+            if (scaled) b.parameter("layer_scale_parameter", {width}, kVision);
+            convolution(b, "dwconv", width, 1, {kKernel, kKernel}, true);
+            b.norm_weights("layernorm", width, norms::layer, kVision);
+            b.linear_weights("pwconv1", width, 4 * width, true, kVision);
+            b.linear_weights("pwconv2", 4 * width, width, true, kVision);
+        }, depths[stage]);
+    }
+    parts.add(base, "vision norm", [&](BlockBuilder& b) {
+        b.norm_weights("layernorm", widths.back(), norms::layer, kVision);
+    });
+    if (!bare)
+        parts.add("", "head", [&](BlockBuilder& b) {
+            b.linear_weights("classifier", widths.back(), parts.labels(), true, Component::head);
+        });
+}
+
+namespace {
+
+/// A convolution without bias and its batch norm.
+void convolution_norm(BlockBuilder& b, const std::string& path, std::int64_t out, std::int64_t in,
+                      std::int64_t kernel) {
+    convolution(b, join(path, "convolution"), out, in, {kernel, kernel}, false);
+    b.norm_weights(join(path, "normalization"), out, norms::layer, kVision);
+}
+
+/// One residual layer: its convolutions, and a shortcut where shape or stride change.
+void resnet_layer(BlockBuilder& b, std::int64_t in, std::int64_t out, std::int64_t stride,
+                  bool bottleneck) {
+    constexpr std::int64_t kReduction = 4;
+    if (bottleneck) {
+        const std::int64_t reduced = std::max<std::int64_t>(1, out / kReduction);
+        convolution_norm(b, "layer.0", reduced, in, 1);
+        convolution_norm(b, "layer.1", reduced, reduced, 3);
+        convolution_norm(b, "layer.2", out, reduced, 1);
+    } else {
+        convolution_norm(b, "layer.0", out, in, 3);
+        convolution_norm(b, "layer.1", out, out, 3);
+    }
+    if (in != out || stride != 1) convolution_norm(b, "shortcut", out, in, 1);
+}
+
+}  // namespace
+
+void configure_resnet(ConfigReader& config, Parts& parts) {
+    const std::int64_t embedding = config.size("embedding_size");
+    const std::vector<std::int64_t> widths = config.sizes("hidden_sizes");
+    const std::vector<std::int64_t> depths = config.sizes("depths");
+    const std::string type = config.text("layer_type");
+    if (type != "bottleneck" && type != "basic")
+        config.invalid("layer_type", "expected 'basic' or 'bottleneck'; got '" + type + "'");
+    if (widths.empty() || widths.size() != depths.size()) {
+        if (config.diagnostics().empty())
+            config.invalid("depths", "expected as many entries as hidden_sizes, at least 1");
+        return;
+    }
+    const bool bottleneck = type == "bottleneck";
+    const std::int64_t channels = config.size("num_channels", kLargestCount);
+    const std::int64_t first_stride = config.flag("downsample_in_first_stage") ? 2 : 1;
+    const bool bare = parts.is("Model");
+    const std::string base = bare ? "" : "resnet.";
+    parts.add(base, "embedder", [&](BlockBuilder& b) {
+        convolution_norm(b, "embedder.embedder", embedding, channels, 7);
+    });
+    std::int64_t in = embedding;
+    for (std::size_t stage = 0; stage < widths.size(); ++stage) {
+        const std::int64_t out = widths[stage];
+        const std::string path = fmt::format("{}encoder.stages.{}.layers.{{}}.", base, stage);
+        parts.add(path, "vision layer", [&](BlockBuilder& b) {
+            resnet_layer(b, in, out, stage == 0 ? first_stride : 2, bottleneck);
+        }, depths[stage] > 0 ? 1 : 0);
+        parts.add(path, "vision layer",
+                  [&](BlockBuilder& b) { resnet_layer(b, out, out, 1, bottleneck); },
+                  depths[stage] - 1, 1);
+        in = out;
+    }
+    if (!bare)
+        parts.add("", "head", [&](BlockBuilder& b) {
+            b.linear_weights("classifier.1", in, parts.labels(), true, Component::head);
+        });
+}
+
+void configure_clip_text(ConfigReader& config, Parts& parts) {
+    const ContrastiveText text = read_text(config);
+    add_text(parts, text);
+    if (parts.is("WithProjection"))
+        parts.add("", "projection", [&](BlockBuilder& b) {
+            b.linear_weights("text_projection", text.hidden, config.size("projection_dim"), false,
+                             Component::head);
+        });
+}
+
+void configure_clip(ConfigReader& config, Parts& parts) {
+    ConfigReader text_config = config.nested(
+        "text_config", "clip_text_model", families().find("clip_text_model")->keys);
+    ConfigReader vision_config =
+        config.nested("vision_config", "clip_vision_model", vision_keys::clip);
+    const ContrastiveText text = read_text(text_config);
+    const ContrastiveVision vision = read_clip_vision(vision_config);
+    const std::int64_t projection = config.size("projection_dim");
+    add_text(parts, text);
+    add_contrastive_vision(parts, "vision_model.", vision);
+    parts.add("", "projections", [&](BlockBuilder& b) {
+        b.parameter("logit_scale", {}, Component::other);
+        b.linear_weights("visual_projection", vision.hidden, projection, false, Component::head);
+        b.linear_weights("text_projection", text.hidden, projection, false, Component::head);
+    });
+}
+
+void configure_siglip(ConfigReader& config, Parts& parts) {
+    ConfigReader text_config = config.nested(
+        "text_config", "siglip_text_model",
+        "vocab_size=32000 hidden_size=768 intermediate_size=3072 num_hidden_layers=12 "
+        "num_attention_heads=12 max_position_embeddings=64 projection_size");
+    ConfigReader vision_config =
+        config.nested("vision_config", "siglip_vision_model", vision_keys::siglip);
+    const ContrastiveText text = read_text(text_config);
+    const std::int64_t projection = text_config.size_or("projection_size", text.hidden);
+    const ContrastiveVision vision = read_siglip_vision(vision_config);
+    add_text(parts, text);
+    add_contrastive_vision(parts, "vision_model.", vision);
+    parts.add("", "heads", [&](BlockBuilder& b) {
+        b.parameter("logit_scale", {1}, Component::other);
+        b.parameter("logit_bias", {1}, Component::other);
+        b.linear_weights("text_model.head", text.hidden, projection, true, Component::head);
+        // A learned query attends to the patches.
+        const std::string head = "vision_model.head";
+        b.parameter(join(head, "probe"), {1, 1, vision.hidden}, Component::head);
+        b.parameter(join(head, "attention.in_proj_weight"), {3 * vision.hidden, vision.hidden},
+                    Component::head);
+        b.parameter(join(head, "attention.in_proj_bias"), {3 * vision.hidden}, Component::head);
+        b.linear_weights(join(head, "attention.out_proj"), vision.hidden, vision.hidden, true,
+                         Component::head);
+        b.norm_weights(join(head, "layernorm"), vision.hidden, norms::layer, Component::head);
+        b.linear_weights(join(head, "mlp.fc1"), vision.hidden, vision.width, true, Component::head);
+        b.linear_weights(join(head, "mlp.fc2"), vision.width, vision.hidden, true, Component::head);
+    });
+}
+
+void configure_blip(ConfigReader& config, Parts& parts) {
+    ConfigReader vision_config = config.nested(
+        "vision_config", "blip_vision_model",
+        "hidden_size=768 intermediate_size=3072 num_hidden_layers=12 num_attention_heads=12 "
+        "num_channels=3 image_size=384 patch_size=16");
+    ConfigReader text_config = config.nested(
+        "text_config", "blip_text_model",
+        "vocab_size=30524 hidden_size=768 encoder_hidden_size=768 intermediate_size=3072 "
+        "num_hidden_layers=12 num_attention_heads=8 max_position_embeddings=512");
+    const ContrastiveVision v = read_siglip_vision(vision_config);
+    const ContrastiveText t = read_text(text_config);
+    const std::int64_t encoder = text_config.size("encoder_hidden_size");
+    parts.add("vision_model.", "patch embedding", [&](BlockBuilder& b) {
+        b.parameter("embeddings.class_embedding", {1, 1, v.hidden}, kVision);
+        b.parameter("embeddings.position_embedding", {1, v.patches + 1, v.hidden}, kVision);
+        convolution(b, "embeddings.patch_embedding", v.hidden, v.channels, {v.patch, v.patch}, true);
+        b.norm_weights("post_layernorm", v.hidden, norms::layer, kVision);
+    });
+    parts.add("vision_model.encoder.layers.{}.", "vision layer", [&](BlockBuilder& b) {
+        b.linear_weights("self_attn.qkv", v.hidden, 3 * v.hidden, true, kVision);
+        b.linear_weights("self_attn.projection", v.hidden, v.hidden, true, kVision);
+        b.norm_weights("layer_norm1", v.hidden, norms::layer, kVision);
+        b.linear_weights("mlp.fc1", v.hidden, v.width, true, kVision);
+        b.linear_weights("mlp.fc2", v.width, v.hidden, true, kVision);
+        b.norm_weights("layer_norm2", v.hidden, norms::layer, kVision);
+    }, v.layers);
+    parts.add("text_decoder.bert.", "text embeddings", [&](BlockBuilder& b) {
+        b.parameter("embeddings.word_embeddings.weight", {t.vocabulary, t.hidden},
+                    Component::embedding);
+        b.parameter("embeddings.position_embeddings.weight", {t.positions, t.hidden},
+                    Component::embedding);
+        b.norm_weights("embeddings.LayerNorm", t.hidden, norms::layer);
+    });
+    parts.add("text_decoder.bert.encoder.layer.{}.", "text layer", [&](BlockBuilder& b) {
+        for (const std::string_view module : {"attention", "crossattention"}) {
+            const std::int64_t source = module == "attention" ? t.hidden : encoder;
+            b.linear_weights(join(module, "self.query"), t.hidden, t.hidden, true,
+                             Component::attention);
+            b.linear_weights(join(module, "self.key"), source, t.hidden, true, Component::attention);
+            b.linear_weights(join(module, "self.value"), source, t.hidden, true,
+                             Component::attention);
+            b.linear_weights(join(module, "output.dense"), t.hidden, t.hidden, true,
+                             Component::attention);
+            b.norm_weights(join(module, "output.LayerNorm"), t.hidden, norms::layer);
+        }
+        b.linear_weights("intermediate.dense", t.hidden, t.width, true, Component::mlp);
+        b.linear_weights("output.dense", t.width, t.hidden, true, Component::mlp);
+        b.norm_weights("output.LayerNorm", t.hidden, norms::layer);
+    }, t.layers);
+    parts.add("text_decoder.cls.predictions.", "head", [&](BlockBuilder& b) {
+        b.parameter("bias", {t.vocabulary}, Component::head);
+        b.linear_weights("transform.dense", t.hidden, t.hidden, true, Component::head);
+        b.norm_weights("transform.LayerNorm", t.hidden, norms::layer);
+        b.linear_weights("decoder", t.hidden, t.vocabulary, true, Component::head);
+        tie(b, "decoder.weight", "text_decoder.bert.embeddings.word_embeddings.weight");
+        tie(b, "decoder.bias", "text_decoder.cls.predictions.bias");
+    });
+}
+
+}  // namespace membudget

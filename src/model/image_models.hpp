@@ -1,0 +1,20 @@
+#pragma once
+
+/// Image classifiers and encoders, and the contrastive pairs of image and text: parameters only.
+
+#include "model/parts.hpp"
+
+namespace membudget {
+
+void configure_vit(ConfigReader& config, Parts& parts);
+void configure_deit(ConfigReader& config, Parts& parts);
+void configure_dinov2(ConfigReader& config, Parts& parts);
+void configure_swin(ConfigReader& config, Parts& parts);
+void configure_convnext(ConfigReader& config, Parts& parts);
+void configure_resnet(ConfigReader& config, Parts& parts);
+void configure_clip_text(ConfigReader& config, Parts& parts);
+void configure_clip(ConfigReader& config, Parts& parts);
+void configure_siglip(ConfigReader& config, Parts& parts);
+void configure_blip(ConfigReader& config, Parts& parts);
+
+}  // namespace membudget

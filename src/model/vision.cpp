@@ -1,0 +1,297 @@
+#include "model/vision.hpp"
+
+#include <algorithm>
+
+namespace membudget {
+namespace {
+
+constexpr Component kVision = Component::vision;
+
+/// Patches of a square image, at least 1 so that bad sizes do no further harm.
+std::int64_t patch_count(std::int64_t image, std::int64_t patch) {
+    const std::int64_t side = std::max<std::int64_t>(1, image / patch);
+    return side * side;
+}
+
+/// An attention whose projections are q, k, v and `o`, all with biases.
+void attention(BlockBuilder& b, std::string_view module, std::string_view o, std::int64_t hidden) {
+    for (const std::string_view name : {"k_proj", "v_proj", "q_proj"})
+        b.linear_weights(join(module, name), hidden, hidden, true, kVision);
+    b.linear_weights(join(module, o), hidden, hidden, true, kVision);
+}
+
+void plain_mlp(BlockBuilder& b, std::string_view module, std::string_view up, std::string_view down,
+               std::int64_t hidden, std::int64_t width) {
+    b.linear_weights(join(module, up), hidden, width, true, kVision);
+    b.linear_weights(join(module, down), width, hidden, true, kVision);
+}
+
+void gated_mlp(BlockBuilder& b, std::string_view module, std::int64_t hidden, std::int64_t width,
+               bool bias) {
+    b.linear_weights(join(module, "gate_proj"), hidden, width, bias, kVision);
+    b.linear_weights(join(module, "up_proj"), hidden, width, bias, kVision);
+    b.linear_weights(join(module, "down_proj"), width, hidden, bias, kVision);
+}
+
+}  // namespace
+
+void contrastive_layer(BlockBuilder& b, std::int64_t hidden, std::int64_t width,
+                       Component component) {
+    b.norm_weights("layer_norm1", hidden, norms::layer, component);
+    for (const std::string_view name : {"k_proj", "v_proj", "q_proj", "out_proj"})
+        b.linear_weights(join("self_attn", name), hidden, hidden, true, component);
+    b.norm_weights("layer_norm2", hidden, norms::layer, component);
+    b.linear_weights("mlp.fc1", hidden, width, true, component);
+    b.linear_weights("mlp.fc2", width, hidden, true, component);
+}
+
+ContrastiveVision read_siglip_vision(ConfigReader& config) {
+    ContrastiveVision vision;
+    vision.hidden = config.size("hidden_size");
+    vision.width = config.size("intermediate_size");
+    vision.layers = config.size("num_hidden_layers", kLargestCount);
+    vision.channels = config.size("num_channels", kLargestCount);
+    vision.patch = config.size("patch_size", kLargestCount);
+    vision.patches = patch_count(config.size("image_size", kLargestCount), vision.patch);
+    return vision;
+}
+
+ContrastiveVision read_clip_vision(ConfigReader& config) {
+    ContrastiveVision vision = read_siglip_vision(config);
+    vision.clip = true;
+    return vision;
+}
+
+void add_contrastive_vision(Parts& parts, std::string_view prefix, const ContrastiveVision& v) {
+    const std::string root(prefix);
+    parts.add(root, "patch embedding", [&](BlockBuilder& b) {
+        if (v.clip) b.parameter("embeddings.class_embedding", {v.hidden}, kVision);
+        convolution(b, "embeddings.patch_embedding", v.hidden, v.channels, {v.patch, v.patch},
+                    !v.clip);
+        b.parameter("embeddings.position_embedding.weight", {v.patches + (v.clip ? 1 : 0), v.hidden},
+                    kVision);
+        // The class spells it so.
+        if (v.clip) b.norm_weights("pre_layrnorm", v.hidden, norms::layer, kVision);
+    });
+    parts.add(root + "encoder.layers.{}.", "vision layer",
+              [&](BlockBuilder& b) { contrastive_layer(b, v.hidden, v.width, kVision); }, v.layers);
+    parts.add(root, "vision norm", [&](BlockBuilder& b) {
+        b.norm_weights("post_layernorm", v.hidden, norms::layer, kVision);
+    });
+}
+
+void add_qwen2_vision(Parts& parts, ConfigReader& outer) {
+    ConfigReader config = outer.nested(
+        "vision_config", "qwen2_vl vision",
+        "depth=32 embed_dim=1280 hidden_size=3584 mlp_ratio=4 num_heads=16 in_channels|in_chans=3 "
+        "patch_size=14 spatial_merge_size=2 temporal_patch_size=2");
+    const std::int64_t hidden = config.size("embed_dim");
+    const std::int64_t out = config.size("hidden_size");  // of the merger, not of the tower
+    const std::int64_t width = hidden * config.size("mlp_ratio", 64);
+    const std::int64_t merge = config.size("spatial_merge_size", 64);
+    const std::int64_t merged = hidden * merge * merge;
+    const std::int64_t patch = config.size("patch_size", kLargestCount);
+    const std::int64_t frames = config.size("temporal_patch_size", kLargestCount);
+    const std::int64_t channels = config.size("in_channels", kLargestCount);
+    parts.add("model.visual.", "patch embedding", [&](BlockBuilder& b) {
+        convolution(b, "patch_embed.proj", hidden, channels, {frames, patch, patch}, false);
+    });
+    parts.add("model.visual.blocks.{}.", "vision layer", [&](BlockBuilder& b) {
+        b.norm_weights("norm1", hidden, norms::layer, kVision);
+        b.norm_weights("norm2", hidden, norms::layer, kVision);
+        b.linear_weights("attn.qkv", hidden, 3 * hidden, true, kVision);
+        b.linear_weights("attn.proj", hidden, hidden, true, kVision);
+        plain_mlp(b, "mlp", "fc1", "fc2", hidden, width);
+    }, config.size("depth", kLargestCount));
+    parts.add("model.visual.merger.", "merger", [&](BlockBuilder& b) {
+        b.norm_weights("ln_q", hidden, norms::layer, kVision);
+        b.linear_weights("mlp.0", merged, merged, true, kVision);
+        b.linear_weights("mlp.2", merged, out, true, kVision);
+    });
+}
+
+void add_qwen2_5_vision(Parts& parts, ConfigReader& outer) {
+    ConfigReader config = outer.nested(
+        "vision_config", "qwen2_5_vl vision",
+        "depth=32 hidden_size=3584 intermediate_size=3420 num_heads=16 in_channels|in_chans=3 "
+        "patch_size=14 spatial_merge_size=2 temporal_patch_size=2 out_hidden_size=3584");
+    const std::int64_t hidden = config.size("hidden_size");
+    const std::int64_t out = config.size("out_hidden_size");
+    const std::int64_t width = config.size("intermediate_size");
+    const std::int64_t merge = config.size("spatial_merge_size", 64);
+    const std::int64_t merged = hidden * merge * merge;
+    const std::int64_t patch = config.size("patch_size", kLargestCount);
+    const std::int64_t frames = config.size("temporal_patch_size", kLargestCount);
+    const std::int64_t channels = config.size("in_channels", kLargestCount);
+    parts.add("model.visual.", "patch embedding", [&](BlockBuilder& b) {
+        convolution(b, "patch_embed.proj", hidden, channels, {frames, patch, patch}, false);
+    });
+    parts.add("model.visual.blocks.{}.", "vision layer", [&](BlockBuilder& b) {
+        b.norm_weights("norm1", hidden, norms::rms, kVision);
+        b.norm_weights("norm2", hidden, norms::rms, kVision);
+        b.linear_weights("attn.qkv", hidden, 3 * hidden, true, kVision);
+        b.linear_weights("attn.proj", hidden, hidden, true, kVision);
+        gated_mlp(b, "mlp", hidden, width, true);
+    }, config.size("depth", kLargestCount));
+    parts.add("model.visual.merger.", "merger", [&](BlockBuilder& b) {
+        b.norm_weights("ln_q", hidden, norms::rms, kVision);
+        b.linear_weights("mlp.0", merged, merged, true, kVision);
+        b.linear_weights("mlp.2", merged, out, true, kVision);
+    });
+}
+
+void add_qwen3_vision(Parts& parts, ConfigReader& outer, bool deep) {
+    ConfigReader config = outer.nested(
+        "vision_config", "qwen3_vl vision",
+        deep ? "depth=27 hidden_size=1152 intermediate_size=4304 num_heads=16 "
+               "in_channels|in_chans=3 patch_size=16 spatial_merge_size=2 temporal_patch_size=2 "
+               "out_hidden_size=3584 num_position_embeddings=2304 "
+               "deepstack_visual_indexes=[8,16,24]"
+             : "depth=27 hidden_size=1152 intermediate_size=4304 num_heads=16 "
+               "in_channels|in_chans=3 patch_size=16 spatial_merge_size=2 temporal_patch_size=2 "
+               "out_hidden_size=3584 num_position_embeddings=2304");
+    const std::int64_t hidden = config.size("hidden_size");
+    const std::int64_t out = config.size("out_hidden_size");
+    const std::int64_t width = config.size("intermediate_size");
+    const std::int64_t merge = config.size("spatial_merge_size", 64);
+    const std::int64_t merged = hidden * merge * merge;
+    const std::int64_t patch = config.size("patch_size", kLargestCount);
+    const std::int64_t frames = config.size("temporal_patch_size", kLargestCount);
+    const std::int64_t channels = config.size("in_channels", kLargestCount);
+    const std::int64_t positions = config.size("num_position_embeddings");
+    const auto merger = [&](BlockBuilder& b, std::int64_t normed) {
+        b.norm_weights("norm", normed, norms::layer, kVision);
+        b.linear_weights("linear_fc1", merged, merged, true, kVision);
+        b.linear_weights("linear_fc2", merged, out, true, kVision);
+    };
+    parts.add("model.visual.", "patch embedding", [&](BlockBuilder& b) {
+        convolution(b, "patch_embed.proj", hidden, channels, {frames, patch, patch}, true);
+        b.parameter("pos_embed.weight", {positions, hidden}, kVision);
+    });
+    parts.add("model.visual.blocks.{}.", "vision layer", [&](BlockBuilder& b) {
+        b.norm_weights("norm1", hidden, norms::layer, kVision);
+        b.norm_weights("norm2", hidden, norms::layer, kVision);
+        b.linear_weights("attn.qkv", hidden, 3 * hidden, true, kVision);
+        b.linear_weights("attn.proj", hidden, hidden, true, kVision);
+        plain_mlp(b, "mlp", "linear_fc1", "linear_fc2", hidden, width);
+    }, config.size("depth", kLargestCount));
+    parts.add("model.visual.merger.", "merger", [&](BlockBuilder& b) { merger(b, hidden); });
+    // Features of some layers join the decoder on their own; they are normalised after the merge.
+    const std::size_t joins = deep ? config.sizes("deepstack_visual_indexes").size() : 0;
+    parts.add("model.visual.deepstack_merger_list.{}.", "deep merger",
+              [&](BlockBuilder& b) { merger(b, merged); }, static_cast<std::int64_t>(joins));
+}
+
+void add_glm4v_vision(Parts& parts, ConfigReader& outer) {
+    ConfigReader config = outer.nested(
+        "vision_config", "glm4v_vision",
+        "depth=24 hidden_size=1536 attention_bias=false image_size=336 patch_size=14 num_heads=12 "
+        "in_channels|in_chans=3 spatial_merge_size=2 temporal_patch_size=2 out_hidden_size=4096 "
+        "intermediate_size=13696");
+    const std::int64_t hidden = config.size("hidden_size");
+    const std::int64_t out = config.size("out_hidden_size");
+    const std::int64_t width = config.size("intermediate_size");  // of the merger
+    const std::int64_t merge = config.size("spatial_merge_size", 64);
+    const std::int64_t patch = config.size("patch_size", kLargestCount);
+    const std::int64_t patches = patch_count(config.size("image_size", kLargestCount), patch);
+    const std::int64_t frames = config.size("temporal_patch_size", kLargestCount);
+    const std::int64_t channels = config.size("in_channels", kLargestCount);
+    const bool bias = config.flag("attention_bias");
+    parts.add("model.visual.", "patch embedding", [&](BlockBuilder& b) {
+        b.parameter("embeddings.position_embedding.weight", {patches, hidden}, kVision);
+        convolution(b, "patch_embed.proj", hidden, channels, {frames, patch, patch}, true);
+        b.norm_weights("post_conv_layernorm", hidden, norms::rms, kVision);
+    });
+    parts.add("model.visual.blocks.{}.", "vision layer", [&](BlockBuilder& b) {
+        b.norm_weights("norm1", hidden, norms::rms, kVision);
+        b.norm_weights("norm2", hidden, norms::rms, kVision);
+        b.linear_weights("attn.qkv", hidden, 3 * hidden, bias, kVision);
+        b.linear_weights("attn.proj", hidden, hidden, false, kVision);
+        gated_mlp(b, "mlp", hidden, out, false);
+    }, config.size("depth", kLargestCount));
+    parts.add("model.visual.", "merger", [&](BlockBuilder& b) {
+        b.norm_weights("post_layernorm", hidden, norms::rms, kVision);
+        convolution(b, "downsample", out, hidden, {merge, merge}, true);
+        b.linear_weights("merger.proj", out, out, false, kVision);
+        b.norm_weights("merger.post_projection_norm", out, norms::layer, kVision);
+        gated_mlp(b, "merger", out, width, false);
+    });
+}
+
+void add_llama4_vision(Parts& parts, ConfigReader& outer, std::int64_t text_hidden) {
+    ConfigReader config = outer.nested(
+        "vision_config", "llama4_vision_model",
+        "hidden_size=768 num_hidden_layers=34 num_attention_heads=16 num_channels=3 "
+        "intermediate_size=5632 vision_output_dim=7680 image_size=448 patch_size=14 "
+        "projector_input_dim=4096 projector_output_dim=4096 multi_modal_projector_bias=false");
+    const std::int64_t hidden = config.size("hidden_size");
+    const std::int64_t width = config.size("intermediate_size");
+    const std::int64_t patch = config.size("patch_size", kLargestCount);
+    const std::int64_t patches = patch_count(config.size("image_size", kLargestCount), patch);
+    const std::int64_t channels = config.size("num_channels", kLargestCount);
+    const std::int64_t in = config.size("projector_input_dim");
+    const std::int64_t out = config.size("projector_output_dim");
+    const std::int64_t output = config.size("vision_output_dim");
+    parts.add("vision_model.", "patch embedding", [&](BlockBuilder& b) {
+        b.parameter("class_embedding", {hidden}, kVision);
+        b.parameter("positional_embedding_vlm", {patches + 1, hidden}, kVision);
+        b.linear_weights("patch_embedding.linear", channels * patch * patch, hidden, false, kVision);
+        b.norm_weights("layernorm_pre", hidden, norms::layer, kVision);
+        b.norm_weights("layernorm_post", hidden, norms::layer, kVision);
+    });
+    parts.add("vision_model.model.layers.{}.", "vision layer", [&](BlockBuilder& b) {
+        attention(b, "self_attn", "o_proj", hidden);
+        plain_mlp(b, "mlp", "fc1", "fc2", hidden, width);
+        b.norm_weights("input_layernorm", hidden, norms::layer, kVision);
+        b.norm_weights("post_attention_layernorm", hidden, norms::layer, kVision);
+    }, config.size("num_hidden_layers", kLargestCount));
+    parts.add("", "projector", [&](BlockBuilder& b) {
+        b.linear_weights("vision_model.vision_adapter.mlp.fc1", width, in, false, kVision);
+        b.linear_weights("vision_model.vision_adapter.mlp.fc2", in, out, false, kVision);
+        b.linear_weights("multi_modal_projector.linear_1", output, text_hidden, false, kVision);
+    });
+}
+
+void add_internvit(Parts& parts, ConfigReader& outer, std::int64_t text_hidden) {
+    ConfigReader config = outer.nested(
+        "vision_config", "intern_vit_6b",
+        "hidden_size=3200 intermediate_size=12800 num_hidden_layers=48 num_attention_heads=25 "
+        "num_channels=3 image_size=224 patch_size=14 qkv_bias=false qk_normalization=true "
+        "norm_type=rms_norm");
+    const std::int64_t hidden = config.size("hidden_size");
+    const std::int64_t width = config.size("intermediate_size");
+    const std::int64_t patch = config.size("patch_size", kLargestCount);
+    const std::int64_t patches = patch_count(config.size("image_size", kLargestCount), patch);
+    const std::int64_t channels = config.size("num_channels", kLargestCount);
+    const bool bias = config.flag("qkv_bias");
+    const bool qk_norm = config.flag("qk_normalization");
+    const Norm norm = config.text("norm_type") == "layer_norm" ? norms::layer : norms::rms;
+    parts.add("vision_model.", "patch embedding", [&](BlockBuilder& b) {
+        b.parameter("embeddings.class_embedding", {1, 1, hidden}, kVision);
+        convolution(b, "embeddings.patch_embedding", hidden, channels, {patch, patch}, true);
+        b.parameter("embeddings.position_embedding", {1, patches + 1, hidden}, kVision);
+    });
+    parts.add("vision_model.encoder.layers.{}.", "vision layer", [&](BlockBuilder& b) {
+        b.parameter("ls1", {hidden}, kVision);
+        b.parameter("ls2", {hidden}, kVision);
+        b.linear_weights("attn.qkv", hidden, 3 * hidden, bias, kVision);
+        if (qk_norm) {
+            b.norm_weights("attn.q_norm", hidden, norms::rms, kVision);
+            b.norm_weights("attn.k_norm", hidden, norms::rms, kVision);
+        }
+        b.linear_weights("attn.proj", hidden, hidden, true, kVision);
+        plain_mlp(b, "mlp", "fc1", "fc2", hidden, width);
+        b.norm_weights("norm1", hidden, norm, kVision);
+        b.norm_weights("norm2", hidden, norm, kVision);
+    }, config.size("num_hidden_layers", kLargestCount));
+    // Four neighbouring patches become one token (`downsample_ratio` 0.5).
+    const double ratio = outer.number("downsample_ratio");
+    const auto merge = static_cast<std::int64_t>(ratio > 0 && ratio <= 1 ? 1 / ratio + 0.5 : 1);
+    parts.add("mlp1.", "projector", [&](BlockBuilder& b) {
+        b.norm_weights("0", hidden * merge * merge, norms::layer, kVision);
+        b.linear_weights("1", hidden * merge * merge, text_hidden, true, kVision);
+        b.linear_weights("3", text_hidden, text_hidden, true, kVision);
+    });
+}
+
+}  // namespace membudget

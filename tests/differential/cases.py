@@ -1,0 +1,121 @@
+"""Draws the cases of the differential test: one seed, one list."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import random
+import sys
+from typing import Any
+
+from architectures import ARCHITECTURES, Architecture, Dims, make_case
+
+SEED = 20
+DRAWS_EACH = 4
+
+# (weight, optimizer); Muon is drawn for decoders only, whose embeddings and heads carry the usual names.
+OPTIMIZERS: list[tuple[int, dict[str, Any]]] = [
+    (8, {"name": "AdamW", "implementation": "foreach", "options": {}}),
+    (6, {"name": "AdamW", "implementation": "fused", "options": {}}),
+    (3, {"name": "AdamW", "implementation": "for-loop", "options": {}}),
+    (1, {"name": "AdamW", "implementation": "foreach", "options": {"amsgrad": True}}),
+    (1, {"name": "Adam", "implementation": "foreach", "options": {"weight_decay": 0.1}}),
+    (2, {"name": "SGD", "implementation": "foreach", "options": {"lr": 0.001}}),
+    (1, {"name": "SGD", "implementation": "foreach", "options": {"lr": 0.001, "momentum": 0.9}}),
+    (1, {"name": "SGD", "implementation": "for-loop", "options": {"lr": 0.001, "weight_decay": 0.1}}),
+    (1, {"name": "RMSprop", "implementation": "foreach", "options": {}}),
+    (1, {"name": "Adagrad", "implementation": "for-loop", "options": {}}),
+    (2, {"name": "Adafactor", "implementation": "for-loop", "options": {}}),
+    (1, {"name": "NAdam", "implementation": "foreach", "options": {}}),
+    (1, {"name": "Adadelta", "implementation": "foreach", "options": {}}),
+    (1, {"name": "Muon", "implementation": "foreach", "options": {}}),
+]
+PRECISIONS: list[tuple[str, str | None]] = [("float32", None), ("bfloat16", None), ("float32", "bfloat16")]
+
+
+def draw_dims(rng: random.Random, row: Architecture) -> Dims:
+    """Sizes large enough for real terms to dominate, small enough for seconds on one core."""
+    heads = rng.choice([4, 8])
+    hidden = heads * rng.choice([32, 64]) if rng.random() < 0.7 else 384
+    kv_heads = rng.choice([k for k in (1, 2, 4, 8) if heads % k == 0 and k <= heads])
+    batch = rng.choice([1, 2, 3, 4])
+    seq = rng.choice([64, 96, 128, 192, 256])
+    return Dims(
+        hidden=hidden,
+        intermediate=rng.choice([2, 3]) * hidden + rng.choice([0, 32]),
+        layers=rng.choice([2, 4]),
+        heads=heads,
+        kv_heads=kv_heads,
+        vocab=rng.choice([1000, 2048, 4000, 8000]),
+        batch=batch,
+        seq=seq,
+        dropout=0.1 if row.dropout and rng.random() < 0.5 else 0.0,
+        experts=rng.choice([4, 8]),
+        experts_per_token=2,
+        image=rng.choice([32, 64]),
+        patch=8,
+    )
+
+
+def draw_training(rng: random.Random, row: Architecture, precision: int) -> dict[str, Any]:
+    """Training options; every precision comes up for every architecture."""
+    param_dtype, autocast = PRECISIONS[precision % len(PRECISIONS)]
+    weights = [w for w, o in OPTIMIZERS if o["name"] != "Muon" or row.kind == "decoder"]
+    choices = [o for _, o in OPTIMIZERS if o["name"] != "Muon" or row.kind == "decoder"]
+    training: dict[str, Any] = {
+        "param_dtype": param_dtype,
+        "autocast": autocast,
+        "attn_implementation": rng.choice(row.attention),
+        "optimizer": rng.choices(choices, weights)[0],
+        "step": "first" if rng.random() < 0.2 else "steady",
+        "keep_outputs": rng.random() < 0.6,
+        "clip": 1.0 if rng.random() < 0.4 else None,
+        "set_to_none": rng.random() < 0.85,
+        "accumulation": rng.choice([2, 3]) if rng.random() < 0.2 else 1,
+    }
+    if row.checkpointing and rng.random() < 0.35:
+        training["checkpointing"] = rng.choice(["non_reentrant", "reentrant"])
+    elif row.kind == "decoder" and rng.random() < 0.1:
+        training["use_cache"] = True
+    if training["keep_outputs"] and rng.random() < 0.15:
+        training["carry_outputs"] = True
+    if row.padding_mask and rng.random() < 0.2:
+        training["padding_mask"] = True
+    if row.lora_targets and rng.random() < 0.35:
+        training["lora"] = {
+            "r": rng.choice([4, 8, 16]),
+            "lora_alpha": 16,
+            "lora_dropout": rng.choice([0.0, 0.05]),
+            "target_modules": list(row.lora_targets),
+        }
+        if training["optimizer"]["name"] == "Muon":
+            training["optimizer"] = OPTIMIZERS[0][1]
+    elif "checkpointing" not in training and rng.random() < 0.08:
+        training["frozen"] = ["embed", "wte", "shared"]
+    return training
+
+
+def draw(seed: int = SEED) -> list[dict[str, Any]]:
+    """All cases of a seed, each with its name."""
+    rng = random.Random(seed)
+    cases = []
+    for number, (name, row) in enumerate(ARCHITECTURES.items()):
+        for turn in range(DRAWS_EACH):
+            dims = draw_dims(rng, row)
+            case = make_case(name, dims, draw_training(rng, row, number + turn))
+            cases.append({"name": f"{name}-{turn}"} | case)
+    return cases
+
+
+def main() -> None:
+    """Prints the cases as JSON lines."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--seed", type=int, default=SEED)
+    arguments = parser.parse_args()
+    for case in draw(arguments.seed):
+        json.dump(case, sys.stdout, sort_keys=True)
+        print()
+
+
+if __name__ == "__main__":
+    main()

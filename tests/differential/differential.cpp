@@ -1,0 +1,273 @@
+// Recorded training steps of PyTorch beside the simulated ones: the same model class, sizes, types,
+// optimizer and loop. Writes the errors as docs/accuracy.md (--update), or checks that the page is
+// what the program does now and that the errors keep within the bounds below.
+//
+//     differential [--update | --verbose [NAME]]
+
+#include <algorithm>
+#include <cmath>
+#include <cstdio>
+#include <fstream>
+#include <map>
+#include <optional>
+#include <sstream>
+#include <string>
+#include <vector>
+
+#include <fmt/format.h>
+
+#include "membudget/ledger.hpp"
+
+using namespace membudget;
+
+namespace {
+
+// Bounds on |error| of the peak, in parts per million of the measurement; they only tighten.
+constexpr double kMedianBound = 100;
+constexpr double kWorstBound = 10'000;
+constexpr std::size_t kFewestSimulated = 60;
+
+const std::string kSource = MEMBUDGET_SOURCE_DIR;
+
+std::string read_file(const std::string& path) {
+    std::ifstream in(path, std::ios::binary);
+    std::ostringstream text;
+    text << in.rdbuf();
+    return text.str();
+}
+
+const KeyTree& at(const KeyTree& tree, std::string_view key) {
+    const KeyTree* found = tree.find(key);
+    MEMBUDGET_ENSURE(found != nullptr, "a record lacks a key");
+    return *found;
+}
+
+/// torch's class and options -> row; null: no row does the same.
+std::optional<std::string> optimizer_row(const std::string& name, const KeyTree& options) {
+    const auto has = [&](std::string_view key) {
+        const KeyTree* value = options.find(key);
+        return value != nullptr && !value->is_null() && !(value->is(KeyTree::Kind::boolean) && !value->boolean());
+    };
+    if (name == "AdamW") return has("amsgrad") ? "adamw-amsgrad" : "adamw";
+    if (name == "Adam") return has("amsgrad") ? "adam-amsgrad" : "adam";
+    if (name == "SGD") return has("momentum") ? "sgd-momentum" : "sgd";
+    static const std::map<std::string, std::string> kRows{
+        {"Adafactor", "adafactor"}, {"Adagrad", "adagrad"}, {"RMSprop", "rmsprop"}, {"NAdam", "nadam"},
+        {"RAdam", "radam"},         {"Adamax", "adamax"},   {"Adadelta", "adadelta"}, {"Muon", "muon"}};
+    const auto found = kRows.find(name);
+    return found == kRows.end() ? std::nullopt : std::optional(found->second);
+}
+
+struct Outcome {
+    std::string name;
+    std::string model;
+    std::int64_t measured = 0;
+    std::optional<std::int64_t> estimate;
+    std::string measured_phase, phase, op;
+    std::vector<std::pair<std::string, double>> phases;  ///< relative error of each phase's peak
+    std::string reason;                                  ///< why there is no estimate
+
+    [[nodiscard]] double error() const {
+        return static_cast<double>(*estimate - measured) / static_cast<double>(measured);
+    }
+};
+
+/// The spec of a recorded case, or the reason why it cannot be said.
+struct Case {
+    Spec spec;
+    ResolveInputs inputs;
+    std::string reason;
+};
+
+Case spec_of(const KeyTree& record) {
+    Case out;
+    const KeyTree& what = at(record, "case");
+    const KeyTree& training = at(what, "training");
+    Spec& spec = out.spec;
+    spec.file = "record";
+    KeyTree config = at(what, "config");
+    config.at_or_add("architectures") = KeyTree::array({KeyTree(at(what, "model").text())});
+    out.inputs.config = config;
+    out.inputs.config_file = at(what, "name").text();
+    spec.model.config = "config.json";
+
+    const auto name = [](std::string text) { return NamedAt{std::move(text), ""}; };
+    const auto flag = [&](std::string_view key) { return at(training, key).boolean(); };
+    TrainingSpec& t = spec.training;
+    t.framework = name("transformers-cpu");
+    const bool narrow = at(training, "param_dtype").text() == "bfloat16";
+    const bool autocast = !at(training, "autocast").is_null();
+    t.precision.scheme = name(narrow ? "bf16" : autocast ? "bf16-autocast" : "fp32");
+    t.attention = name(at(training, "attn_implementation").text());
+    t.micro_batch_size = at(training, "batch").integer();
+    t.sequence_length = at(training, "seq").integer();
+    t.gradient_accumulation_steps = at(training, "accumulation").integer();
+    const std::string checkpointing = at(training, "checkpointing").text();
+    t.activation_checkpointing.mode = name(checkpointing == "none" ? "none" : "full");
+    t.activation_checkpointing.reentrant = checkpointing == "reentrant";
+    t.keep_logits = flag("keep_outputs");
+    t.padding_mask = flag("padding_mask");
+    t.step = name(at(training, "step").text());
+    t.zero_grad = name(flag("set_to_none") ? "set_to_none" : "zero");
+    const KeyTree& optimizer = at(training, "optimizer");
+    const auto row = optimizer_row(at(optimizer, "name").text(), at(optimizer, "options"));
+    if (!row) out.reason = "optimizer " + at(optimizer, "name").text();
+    t.optimizer.row = name(row.value_or("adamw"));
+    // torch.optim.Muon knows no foreach; recorded as asked for, it ran tensor by tensor.
+    t.optimizer.implementation =
+        name(row == "muon" ? "for-loop" : at(optimizer, "implementation").text());
+    t.optimizer.clip = !at(training, "clip").is_null();
+    if (narrow && autocast) out.reason = "autocast over bf16 weights";
+    if (!at(training, "lora").is_null()) out.reason = "LoRA";
+    if (!at(training, "frozen").items().empty()) out.reason = "frozen parameters";
+    if (flag("carry_outputs")) out.reason = "outputs carried into the next step";
+    if (flag("padding_mask")) out.reason = "a padding mask";
+    if (flag("use_cache")) out.reason = "a key-value cache that the outputs keep";
+    return out;
+}
+
+Outcome run(const KeyTree& record) {
+    Outcome out;
+    const KeyTree& what = at(record, "case");
+    out.name = at(what, "name").text();
+    out.model = at(what, "model").text();
+    const KeyTree& peak = at(record, "peak");
+    out.measured = at(peak, "bytes").integer();
+    // Rotation frequencies, causal masks and the like: no term of ours.
+    const KeyTree* buffers = at(peak, "categories").find("buffers");
+    if (buffers != nullptr) out.measured -= buffers->integer();
+    out.measured_phase = at(at(peak, "where"), "phase").text();
+    Case job_case = spec_of(record);
+    out.reason = job_case.reason;
+    if (!out.reason.empty()) return out;
+    const Result<Job> job = resolve(job_case.spec, job_case.inputs);
+    if (!job) {
+        out.reason = job.errors().list().front().message;
+        return out;
+    }
+    const Step step = simulate_step(*job);
+    out.estimate = step.profile.peak;
+    const Place place = locate(step.root, step.profile.where);
+    out.phase = place.leaf == nullptr ? "" : name_of(place.leaf->phase);
+    for (const Phase phase : kPhases) {
+        const KeyTree* measured = at(record, "phases").find(name_of(phase));
+        if (measured == nullptr) continue;
+        const KeyTree* held = at(*measured, "categories").find("buffers");
+        const double truth = static_cast<double>(at(*measured, "bytes").integer() -
+                                                 (held == nullptr ? 0 : held->integer()));
+        out.phases.emplace_back(
+            name_of(phase),
+            (static_cast<double>(step.phase_peaks[static_cast<std::size_t>(phase)]) - truth) / truth);
+    }
+    return out;
+}
+
+double percentile(std::vector<double> values, double share) {
+    if (values.empty()) return 0;
+    std::sort(values.begin(), values.end());
+    return values[static_cast<std::size_t>(share * static_cast<double>(values.size() - 1))];
+}
+
+std::string percent(double ratio) { return fmt::format("{:+.4f} %", 100 * ratio); }
+
+std::string page(const KeyTree& file, const std::vector<Outcome>& outcomes) {
+    std::string text =
+        "<!-- Generated: cmake --build build --target update_accuracy -->\n\n"
+        "# Accuracy\n\n"
+        "Estimates beside measurements, with the sign of estimate - measurement. Nothing here was fitted: a record\n"
+        "that disagrees stays as it is.\n\n"
+        "## Steps of PyTorch on the CPU\n\n"
+        "Real training steps of the framework's own model classes, recorded tensor by tensor (tests/differential:\n"
+        "how, and how to record them anew). Small but complete models; every case of a seeded draw is listed.\n\n";
+    text += "Versions:";
+    for (const auto& [name, version] : at(file, "versions").members())
+        text += fmt::format(" {} {},", name, version.text());
+    text.back() = '.';
+    std::vector<double> errors;
+    std::map<std::string, std::pair<std::size_t, std::vector<std::string>>> reasons;
+    for (const Outcome& one : outcomes) {
+        if (one.estimate)
+            errors.push_back(std::abs(one.error()));
+        else
+            ++reasons[one.reason].first;
+    }
+    text += fmt::format(
+        "\n\n{} records; {} simulated, {} not. Peak of the simulated ones: median |error| {:.4f} %, 90th percentile "
+        "{:.4f} %, worst {:.4f} %.\n\n",
+        outcomes.size(), errors.size(), outcomes.size() - errors.size(), 100 * percentile(errors, 0.5),
+        100 * percentile(errors, 0.9), 100 * percentile(errors, 1));
+    text += "| record | model | measured peak (B) | estimate (B) | error | phase |\n|---|---|--:|--:|--:|---|\n";
+    for (const Outcome& one : outcomes)
+        if (one.estimate)
+            text += fmt::format("| {} | {} | {} | {} | {} | {}{} |\n", one.name, one.model,
+                                group_digits(one.measured), group_digits(*one.estimate), percent(one.error()),
+                                one.measured_phase,
+                                one.phase == one.measured_phase ? "" : ", estimated in " + one.phase);
+    text += "\nNot simulated, by reason:\n\n| records | reason |\n|--:|---|\n";
+    for (const auto& [reason, count] : reasons) text += fmt::format("| {} | {} |\n", count.first, reason);
+    return text;
+}
+
+int verbose(const std::vector<Outcome>& outcomes, const std::string& only) {
+    for (const Outcome& one : outcomes) {
+        if (!only.empty() && one.name.find(only) == std::string::npos) continue;
+        if (!one.estimate) {
+            fmt::print("{:<24} -- {}\n", one.name, one.reason);
+            continue;
+        }
+        fmt::print("{:<24} {:>12} {:>12} {}  {}/{}", one.name, one.measured, *one.estimate, percent(one.error()),
+                   one.measured_phase, one.phase);
+        for (const auto& [phase, error] : one.phases) fmt::print("  {} {:+.3f}%", phase, 100 * error);
+        fmt::print("\n");
+    }
+    return 0;
+}
+
+int check(const std::vector<Outcome>& outcomes, const std::string& now, const std::string& path) {
+    std::vector<double> errors;
+    int failures = 0;
+    for (const Outcome& one : outcomes) {
+        if (!one.estimate) continue;
+        errors.push_back(std::abs(one.error()));
+        if (errors.back() * 1e6 <= kWorstBound) continue;
+        fmt::print("{}: error {} beyond {:.2f} %\n", one.name, percent(one.error()), kWorstBound / 1e4);
+        ++failures;
+    }
+    if (percentile(errors, 0.5) * 1e6 > kMedianBound) {
+        fmt::print("median |error| {:.4f} % beyond {:.4f} %\n", 100 * percentile(errors, 0.5), kMedianBound / 1e4);
+        ++failures;
+    }
+    if (errors.size() < kFewestSimulated) {
+        fmt::print("{} records simulated, at least {} expected\n", errors.size(), kFewestSimulated);
+        ++failures;
+    }
+    if (read_file(path) != now) {
+        fmt::print("docs/accuracy.md is not what the program does now: rebuild target update_accuracy and "
+                   "review the diff\n");
+        ++failures;
+    }
+    return failures == 0 ? 0 : 1;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+    const std::string path = kSource + "/docs/accuracy.md";
+    const auto file = parse_json(read_file(kSource + "/tests/differential/records.json"), "records.json");
+    if (!file) {
+        for (const Diagnostic& d : file.errors().list()) fmt::print("{}\n", d.message);
+        return 1;
+    }
+    std::vector<Outcome> outcomes;
+    for (const KeyTree& record : at(*file, "records").items()) outcomes.push_back(run(record));
+    std::stable_sort(outcomes.begin(), outcomes.end(),
+                     [](const Outcome& a, const Outcome& b) { return a.name < b.name; });
+    const std::string mode = argc > 1 ? argv[1] : "";
+    if (mode == "--verbose") return verbose(outcomes, argc > 2 ? argv[2] : "");
+    const std::string now = page(*file, outcomes);
+    if (mode == "--update") {
+        std::ofstream(path, std::ios::binary) << now;
+        return 0;
+    }
+    return check(outcomes, now, path);
+}
