@@ -77,12 +77,9 @@ void Resolver::kernels() {
     job_.backend = framework->backend;
     for (const auto& [op, kernel] : framework->kernels)
         job_.kernels[static_cast<std::size_t>(op)] = find_kernel(op, kernel);
-    // GPT-2's own eager attention keeps the scores' type.
     if (t.attention) {
         NamedAt attention = *t.attention;
         if (attention.name == "sdpa") attention.name = job_.backend == Backend::cpu ? "sdpa-cpu" : "flash";
-        if (attention.name == "eager" && job_.model != nullptr && job_.model->family == "gpt2")
-            attention.name = "eager-softmax-in-dtype";
         choose_kernel(OpKind::attention, attention);
     } else if (job_.model != nullptr) {
         assume("training.attention",

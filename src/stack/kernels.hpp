@@ -36,7 +36,6 @@ void flash_attention(KernelCall& call);
 void cpu_flash_attention(KernelCall& call);
 void math_attention(KernelCall& call);
 void eager_attention(KernelCall& call);
-void eager_attention_in_dtype(KernelCall& call);
 
 // kernels_loss.cpp
 void causal_lm_loss(KernelCall& call);

@@ -58,8 +58,8 @@ Ref flatten(KernelCall& call, Ref x) {
     return call.extents.batch > 1 ? call.tape.copy(std::move(x)) : x;
 }
 
-/// The function of eager attention; `scores_type` null: softmax in fp32, then cast.
-void eager(KernelCall& call, bool softmax_in_fp32) {
+/// The function of eager attention.
+void eager(KernelCall& call) {
     Tape& tape = call.tape;
     const OpAttributes& a = call.attributes();
     const std::int64_t queries = sequence_of(call, 0);
@@ -100,9 +100,8 @@ void eager(KernelCall& call, bool softmax_in_fp32) {
         scores = tape.mul_scalar(scaled);
     }
     if (call.inputs() > 3 && call.in(3)) scores = tape.add(scores, call.in(3));
-    Ref weights = tape.softmax(scores, softmax_in_fp32 || tape.autocast() != nullptr
-                                           ? dtype::fp32
-                                           : scores.dtype());
+    const bool wide = !a.softmax_in_dtype || tape.autocast() != nullptr;
+    Ref weights = tape.softmax(scores, wide ? dtype::fp32 : scores.dtype());
     scores.reset();
     weights = tape.cast(weights, tape.autocast() != nullptr ? *tape.autocast() : query.dtype());
     weights = tape.dropout(weights, call.dropout >= 0 ? call.dropout : a.dropout);
@@ -290,8 +289,6 @@ void cpu_flash_attention(KernelCall& call) {
                                           call.numel(call.output_tensor(0)), how));
 }
 
-void eager_attention(KernelCall& call) { eager(call, true); }
-
-void eager_attention_in_dtype(KernelCall& call) { eager(call, false); }
+void eager_attention(KernelCall& call) { eager(call); }
 
 }  // namespace membudget::kernel
