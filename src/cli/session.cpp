@@ -1,5 +1,8 @@
 #include "cli/session.hpp"
 
+// The virtual functions of CLI::Config and CLI::Formatter are defined in headers of their own.
+#include <CLI/CLI.hpp>
+
 #include <fmt/format.h>
 
 #include <algorithm>
