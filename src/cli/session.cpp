@@ -87,7 +87,7 @@ std::optional<ExitCode> Session::parse(Arguments arguments) {
         std::vector<std::string> reversed(arguments.rbegin(), arguments.rend());
         app_.parse(reversed);
     } catch (const CLI::CallForHelp&) {
-        streams_.out << app_.help("membudget " + command_);
+        streams_.out << app_.help("membudget");
         return ExitCode::done;
     } catch (const CLI::ParseError& error) {
         return fail(diagnostics_of(app_, error));
