@@ -119,6 +119,7 @@ struct OpAttributes {
     double softcap = 0;              ///< of attention scores or logits; 0: none
     double dropout = 0;              ///< probability
     bool bias = false;               ///< scores get an additive bias (ALiBi, T5)
+    bool softmax_in_dtype = false;   ///< the class's eager softmax keeps the scores' type (GPT-2, BERT)
     Act act = Act::silu;
     NormStyle norm = NormStyle::plain;
     std::int64_t experts = 0, experts_per_token = 0, expert_width = 0, shared_width = 0;

@@ -144,4 +144,7 @@ struct Writer {
 };
 [[nodiscard]] Table<Writer> writers();
 
+/// Breaks `text` at spaces so that no line is longer than `width`; a longer word stands alone.
+[[nodiscard]] std::vector<std::string> wrap(std::string_view text, std::size_t width);
+
 }  // namespace membudget

@@ -8,6 +8,7 @@ namespace membudget::cli {
 namespace {
 
 constexpr const char* kFooter =
+    "Sources stand in the json and csv formats.\n\n"
     "Examples:\n"
     "  membudget list\n"
     "  membudget list optimizers\n"
@@ -29,8 +30,8 @@ std::string joined(const Range& rows) {
 Rows list_optimizers() {
     Rows out;
     for (const Optimizer& row : optimizers())
-        out.push_back({text(row.name), joined(row.slots), joined(row.implementations),
-                       text(row.doc), text(row.source)});
+        out.push_back({text(row.name), joined(row.slots), text(row.doc),
+                       joined(row.implementations), text(row.source)});
     return out;
 }
 
@@ -47,7 +48,7 @@ Rows list_shardings() { return list_documented(shardings()); }
 Rows list_families() {
     Rows out;
     for (const Family& row : families())
-        out.push_back({text(row.name), text(row.architectures), text(row.doc), text(row.source)});
+        out.push_back({text(row.name), text(row.doc), text(row.architectures), text(row.source)});
     return out;
 }
 
@@ -71,7 +72,7 @@ Rows list_scenarios() {
     Rows out;
     for (const Technique& row : techniques())
         if (row.patch != nullptr)
-            out.push_back({text(row.name), text(row.term), text(row.pointer), text(row.doc),
+            out.push_back({text(row.name), text(row.term), text(row.doc), text(row.pointer),
                            text(row.source)});
     return out;
 }
@@ -89,7 +90,8 @@ Rows list_dtypes() {
     return out;
 }
 
-/// A kind of name, and how to list it. The columns are separated by spaces; the first is the name.
+/// A kind of name, and how to list it. The columns are separated by spaces; the first is the name,
+/// and those behind `doc` are shown by machine formats only.
 struct Kind {
     std::string_view name;
     std::string_view doc;
@@ -98,17 +100,17 @@ struct Kind {
 };
 
 constexpr Kind kKinds[] = {
-    {"optimizers", "optimizers, with the states that they keep", "name states implementations doc source",
-     list_optimizers},
+    {"optimizers", "optimizers, with the states that they keep",
+     "name states doc implementations source", list_optimizers},
     {"precisions", "in which types a job holds and computes things", "name doc source",
      list_precisions},
     {"shardings", "what data-parallel ranks share", "name doc source", list_shardings},
-    {"families", "model families that a config may name", "name architectures doc source",
+    {"families", "model families that a config may name", "name doc architectures source",
      list_families},
     {"kernels", "implementations of each op", "name op doc source", list_kernels},
     {"devices", "devices, with the bytes that a process can use", "name capacity_bytes doc source",
      list_devices},
-    {"scenarios", "built-in scenarios", "name term knob doc source", list_scenarios},
+    {"scenarios", "built-in scenarios", "name term doc knob source", list_scenarios},
     {"formats", "output formats", "name doc", list_formats},
     {"dtypes", "element types", "name bits doc", list_dtypes},
 };

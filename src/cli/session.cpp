@@ -6,19 +6,10 @@
 #include <ostream>
 #include <utility>
 
-#include <CLI/Config.hpp>
-#include <CLI/Formatter.hpp>
+#include "cli/help.hpp"
 
 namespace membudget::cli {
 namespace {
-
-constexpr std::string_view kExitStatus =
-    "Exit status:\n"
-    "  0   done: the job fits, or no budget was given\n"
-    "  1   over budget; uncertain under --strict; growth beyond --max-increase\n"
-    "  2   wrong usage or input, or an output that cannot be written\n"
-    "  3   valid input that is not supported\n"
-    "  70  a defect of this program";
 
 /// Options of `app`, as they are typed.
 std::vector<std::string> option_names(const CLI::App& app) {
@@ -64,30 +55,34 @@ Session::Session(std::string_view command, Streams& streams, std::string footer)
     MEMBUDGET_ENSURE(row != nullptr, "a session belongs to a row of the commands");
     app_.name(command_);
     app_.description(std::string(row->doc));
-    app_.footer(std::move(footer) + "\n\n" + std::string(kExitStatus));
-    app_.set_help_flag("-h,--help", "print this help");
+    app_.footer(std::move(footer));
+    app_.set_help_flag();  // ours comes last
     app_.allow_extras();
-    app_.get_formatter()->column_width(30);
+}
 
-    std::string formats;
-    for (const std::string_view name : writers().names())
-        formats += fmt::format("{}{}", formats.empty() ? "" : ", ", name);
-    app_.add_option("-f,--format", format_, formats + " (default: text)")
-        ->type_name("NAME")->group("Output");
+void Session::add_common_options() {
+    app_.add_option("-f,--format", format_,
+                    fmt::format("{} (default: text)", fmt::join(writers().names(), ", ")))
+        ->type_name("NAME")
+        ->group("Output");
     app_.add_option("-o,--output", output_,
                     "write the report to FILE, replaced only when all went well; - is stdout")
-        ->type_name("FILE")->group("Output");
+        ->type_name("FILE")
+        ->group("Output");
     app_.add_option("--color", colour_, "auto, always or never; NO_COLOR is honoured")
-        ->type_name("WHEN")->group("Output");
+        ->type_name("WHEN")
+        ->group("Output");
+    app_.set_help_flag("-h,--help", "print this help")->group("Output");
 }
 
 std::optional<ExitCode> Session::parse(Arguments arguments) {
+    add_common_options();
     writer_ = writers().find(asks_for_json(arguments) ? "json" : "text");
     try {
         std::vector<std::string> reversed(arguments.rbegin(), arguments.rend());
         app_.parse(reversed);
     } catch (const CLI::CallForHelp&) {
-        streams_.out << app_.help("membudget");
+        streams_.out << help_text(app_);
         return ExitCode::done;
     } catch (const CLI::ParseError& error) {
         return fail(diagnostics_of(app_, error));

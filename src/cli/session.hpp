@@ -39,6 +39,8 @@ public:
                     std::string_view verdict = {});
 
 private:
+    void add_common_options();
+
     std::string command_;
     Streams& streams_;
     CLI::App app_;

@@ -31,11 +31,11 @@ constexpr Framework kFrameworks[] = {
      Backend::cpu, kCpu},
 };
 
-/// The mask that an attention kernel needs [transformers masking_utils.py]: eager always adds one; the
-/// fused ones need none for a causal or full attention without padding.
-std::string_view mask_for(std::string_view attention, const Extents& extents, bool windowed) {
+/// The mask that an attention kernel needs [transformers masking_utils.py]: eager always adds one, the
+/// flash-attn package knows causality and windows itself, SDPA decides by shape.
+std::string_view mask_for(std::string_view attention) {
     if (attention.starts_with("eager")) return "additive";
-    return extents.padding_mask || windowed ? "boolean" : "none";
+    return attention == "flash-attention-2" ? "none" : "sdpa";
 }
 
 }  // namespace
@@ -77,12 +77,9 @@ void Resolver::kernels() {
     job_.backend = framework->backend;
     for (const auto& [op, kernel] : framework->kernels)
         job_.kernels[static_cast<std::size_t>(op)] = find_kernel(op, kernel);
-    // GPT-2's own eager attention keeps the scores' type.
     if (t.attention) {
         NamedAt attention = *t.attention;
         if (attention.name == "sdpa") attention.name = job_.backend == Backend::cpu ? "sdpa-cpu" : "flash";
-        if (attention.name == "eager" && job_.model != nullptr && job_.model->family == "gpt2")
-            attention.name = "eager-softmax-in-dtype";
         choose_kernel(OpKind::attention, attention);
     } else if (job_.model != nullptr) {
         assume("training.attention",
@@ -105,8 +102,7 @@ void Resolver::kernels() {
                               fmt::format("expected an op; got '{}'", op_name), did_you_mean(op_name, ops));
     }
     job_.kernels[static_cast<std::size_t>(OpKind::attention_mask)] =
-        find_kernel(OpKind::attention_mask,
-                    mask_for(job_.kernel(OpKind::attention).name, job_.extents, false));
+        find_kernel(OpKind::attention_mask, mask_for(job_.kernel(OpKind::attention).name));
     if (job_.model == nullptr) return;
     if (!t.framework)
         assume("training.framework", fmt::format("kernels of {}: {}", framework->name, framework->doc), "");

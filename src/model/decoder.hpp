@@ -60,6 +60,7 @@ struct AttentionPlan {
     bool scales_query = false;           ///< the query is scaled by an op of its own
     std::int64_t window = 0;
     double softcap = 0;
+    bool softmax_in_dtype = false;       ///< see `OpAttributes::softmax_in_dtype`
     double dropout = 0;
     std::string_view output_dropout;     ///< module name; empty: none
     double output_dropout_p = 0;

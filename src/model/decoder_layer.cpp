@@ -144,6 +144,7 @@ int LayerBuilder::attention(int x) {
     attributes.softcap = a.softcap;
     attributes.dropout = a.dropout;
     attributes.bias = a.alibi;
+    attributes.softmax_in_dtype = a.softmax_in_dtype;
     const int mask = shared(a.window > 0 ? ids_.window_mask : ids_.full_mask);
     const int context = builder_.tensor(in_attention("attention"), a.heads * a.head_dim);
     builder_.op(OpKind::attention, in_attention("attention"), place::attention, {q, k, v, mask},

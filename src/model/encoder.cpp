@@ -66,6 +66,7 @@ Block build_layer(const EncoderPlan& plan, const Tensor& mask) {
         attributes.head_dim = plan.hidden / plan.heads;
         attributes.value_dim = attributes.head_dim;
         attributes.causal = false;
+        attributes.softmax_in_dtype = true;
         attributes.dropout = plan.attention_dropout_p;
     }
     const int projected = b.linear(context, plan.o, plan.hidden, true, place::attention);

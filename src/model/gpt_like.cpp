@@ -66,6 +66,7 @@ void configure_gpt2(ConfigReader& config, DecoderPlan& plan) {
     if (config.flag("add_cross_attention"))
         config.unsupported("add_cross_attention",
                            "expected a decoder without cross-attention; got true");
+    plan.layer().attention.softmax_in_dtype = true;
 }
 
 void configure_gpt_bigcode(ConfigReader& config, DecoderPlan& plan) {

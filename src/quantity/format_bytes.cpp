@@ -80,7 +80,8 @@ std::string format_bytes(Bytes bytes, Units units) {
 std::string group_digits(std::int64_t n) {
     std::string out = fmt::format("{}", magnitude(n));
     for (std::size_t place = out.size(); place > 3; place -= 3) out.insert(place - 3, ",");
-    return n < 0 ? "-" + out : out;
+    if (n < 0) out.insert(out.begin(), '-');
+    return out;
 }
 
 }  // namespace membudget

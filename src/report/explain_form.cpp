@@ -10,7 +10,8 @@ namespace {
 
 ReportNote note_of(const Term& term) {
     const auto size = [](Bytes bytes) {
-        return fmt::format("{} = {}", format_bytes(bytes, Units::exact), both_units(bytes));
+        std::string exact = format_bytes(bytes, Units::exact);
+        return bytes.count() < 1000 ? exact : fmt::format("{} = {}", exact, both_units(bytes));
     };
     ReportNote note{.head = term.path, .points = {{"at the peak", size(term.at_peak)}}};
     const auto add = [&](const char* label, std::string text) {
@@ -65,7 +66,8 @@ Report explain_form(const ReportData& data) {
     Report report;
     report.title = fmt::format("{}: {}", of.name, explanation.path);
     report.facts = job_facts(of.estimate->job);
-    report.facts.push_back(fmt::format("{} at the peak of {}, in {}", both_units(bytes),
+    report.facts.push_back(fmt::format("{} of the {} at the peak, in {}",
+                                       format_bytes(bytes, Units::decimal),
                                        format_bytes(ledger.allocated.point, Units::decimal),
                                        place_in_prose(ledger.peak)));
     ReportNotes notes{.title = {}, .notes = {}};

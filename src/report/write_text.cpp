@@ -133,30 +133,6 @@ void append_notes(std::string& out, const ReportNotes& notes, const Paint& paint
 
 }  // namespace
 
-std::vector<std::string> wrap(std::string_view text, std::size_t width) {
-    std::vector<std::string> lines;
-    std::string line;
-    std::size_t used = 0;
-    while (!text.empty()) {
-        const std::size_t end = std::min(text.find(' '), text.size());
-        const std::string_view word = text.substr(0, end);
-        text.remove_prefix(std::min(end + 1, text.size()));
-        const std::size_t needed = columns_of(word);
-        if (!line.empty() && used + 1 + needed > width) {
-            lines.push_back(std::exchange(line, {}));
-            used = 0;
-        }
-        if (!line.empty()) {
-            line += ' ';
-            ++used;
-        }
-        line += word;
-        used += needed;
-    }
-    lines.push_back(std::move(line));
-    return lines;
-}
-
 std::string write_text(const ReportData& data, const WriteOptions& options) {
     const Report report = make_report(data);
     const Paint paint(options.colour);
@@ -180,3 +156,31 @@ std::string write_text(const ReportData& data, const WriteOptions& options) {
 }
 
 }  // namespace membudget::report
+
+namespace membudget {
+
+std::vector<std::string> wrap(std::string_view text, std::size_t width) {
+    std::vector<std::string> lines;
+    std::string line;
+    std::size_t used = 0;
+    while (!text.empty()) {
+        const std::size_t end = std::min(text.find(' '), text.size());
+        const std::string_view word = text.substr(0, end);
+        text.remove_prefix(std::min(end + 1, text.size()));
+        const std::size_t needed = report::columns_of(word);
+        if (!line.empty() && used + 1 + needed > width) {
+            lines.push_back(std::exchange(line, {}));
+            used = 0;
+        }
+        if (!line.empty()) {
+            line += ' ';
+            ++used;
+        }
+        line += word;
+        used += needed;
+    }
+    lines.push_back(std::move(line));
+    return lines;
+}
+
+}  // namespace membudget

@@ -3,8 +3,6 @@
 /// The dialects, one source each.
 
 #include <string>
-#include <string_view>
-#include <vector>
 
 #include "membudget/report.hpp"
 
@@ -14,8 +12,5 @@ namespace membudget::report {
 [[nodiscard]] std::string write_json(const ReportData& data, const WriteOptions& options);
 [[nodiscard]] std::string write_markdown(const ReportData& data, const WriteOptions& options);
 [[nodiscard]] std::string write_csv(const ReportData& data, const WriteOptions& options);
-
-/// Breaks `text` at spaces so that no line is longer than `width`; a longer word stands alone.
-[[nodiscard]] std::vector<std::string> wrap(std::string_view text, std::size_t width);
 
 }  // namespace membudget::report

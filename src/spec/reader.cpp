@@ -58,7 +58,7 @@ std::string_view sign_of(std::int64_t least) {
 std::string place_hint(std::string_view key) {
     std::string places;
     int found = 0;
-    const std::string ending = "/" + std::string(key);
+    const std::string ending = pointer_child("", key);
     for (const SpecKey& known : spec_keys()) {
         if (!known.pointer.ends_with(ending)) continue;
         const std::string parent = known.pointer.substr(0, known.pointer.size() - ending.size());

@@ -47,12 +47,10 @@ constexpr Kernel kKernels[] = {
      "scaled_dot_product_attention without a fused kernel: scores in fp32", kernel::math_attention,
      "aten/src/ATen/native/transformers/attention.cpp _scaled_dot_product_attention_math"},
     {"eager", OpKind::attention,
-     "scores and probabilities as tensors, softmax in fp32: heads x sequence squared",
+     "scores and probabilities as tensors of heads x sequence squared; the softmax in fp32, but for "
+     "classes that keep the scores' type (GPT-2, BERT)",
      kernel::eager_attention,
      "transformers models/llama/modeling_llama.py eager_attention_forward"},
-    {"eager-softmax-in-dtype", OpKind::attention,
-     "eager, with the softmax in the scores' own type (GPT-2)", kernel::eager_attention_in_dtype,
-     "transformers models/gpt2/modeling_gpt2.py eager_attention_forward"},
     {"torch", OpKind::activation, "one op, or several where the function has no kernel of its own",
      kernel::activation, "transformers activations.py"},
     {"eager", OpKind::gated_activation, "act(gate) * up: saves gate, act(gate) and up",
@@ -72,12 +70,13 @@ constexpr Kernel kKernels[] = {
      "torch.nn.functional.cross_entropy over labels"},
     {"hf", OpKind::rotary_tables, "cos and sin, computed in fp32 and cast", kernel::rotary_tables,
      "transformers models/llama/modeling_llama.py LlamaRotaryEmbedding.forward"},
-    {"none", OpKind::attention_mask, "no mask is materialised", kernel::no_mask,
-     "transformers masking_utils.py: is_causal without padding"},
+    {"sdpa", OpKind::attention_mask,
+     "a byte each of (batch x) sequence x sequence, where padding or a window needs a mask at all",
+     kernel::sdpa_mask, "transformers masking_utils.py sdpa_mask, _ignore_causal_mask_sdpa"},
+    {"none", OpKind::attention_mask, "no mask is materialised: the kernel knows the window",
+     kernel::no_mask, "transformers masking_utils.py flash_attention_mask"},
     {"additive", OpKind::attention_mask, "batch x 1 x sequence x sequence, in the activations' type",
      kernel::additive_mask, "transformers masking_utils.py eager_mask"},
-    {"boolean", OpKind::attention_mask, "batch x 1 x sequence x sequence, a byte each",
-     kernel::boolean_mask, "transformers masking_utils.py sdpa_mask"},
 };
 
 }  // namespace

@@ -31,12 +31,11 @@ void fused_rotary(KernelCall& call);
 void rotary_tables(KernelCall& call);
 void no_mask(KernelCall& call);
 void additive_mask(KernelCall& call);
-void boolean_mask(KernelCall& call);
+void sdpa_mask(KernelCall& call);
 void flash_attention(KernelCall& call);
 void cpu_flash_attention(KernelCall& call);
 void math_attention(KernelCall& call);
 void eager_attention(KernelCall& call);
-void eager_attention_in_dtype(KernelCall& call);
 
 // kernels_loss.cpp
 void causal_lm_loss(KernelCall& call);

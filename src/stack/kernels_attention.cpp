@@ -58,8 +58,8 @@ Ref flatten(KernelCall& call, Ref x) {
     return call.extents.batch > 1 ? call.tape.copy(std::move(x)) : x;
 }
 
-/// The function of eager attention; `scores_type` null: softmax in fp32, then cast.
-void eager(KernelCall& call, bool softmax_in_fp32) {
+/// The function of eager attention.
+void eager(KernelCall& call) {
     Tape& tape = call.tape;
     const OpAttributes& a = call.attributes();
     const std::int64_t queries = sequence_of(call, 0);
@@ -100,9 +100,8 @@ void eager(KernelCall& call, bool softmax_in_fp32) {
         scores = tape.mul_scalar(scaled);
     }
     if (call.inputs() > 3 && call.in(3)) scores = tape.add(scores, call.in(3));
-    Ref weights = tape.softmax(scores, softmax_in_fp32 || tape.autocast() != nullptr
-                                           ? dtype::fp32
-                                           : scores.dtype());
+    const bool wide = !a.softmax_in_dtype || tape.autocast() != nullptr;
+    Ref weights = tape.softmax(scores, wide ? dtype::fp32 : scores.dtype());
     scores.reset();
     weights = tape.cast(weights, tape.autocast() != nullptr ? *tape.autocast() : query.dtype());
     weights = tape.dropout(weights, call.dropout >= 0 ? call.dropout : a.dropout);
@@ -168,6 +167,32 @@ void math(KernelCall& call) {
     call.out(0, tape.copy(std::move(out)));
 }
 
+bool has_mask(const KernelCall& call) { return call.inputs() > 3 && static_cast<bool>(call.in(3)); }
+
+/// A fused kernel under a mask: keys and values are repeated for all query heads first
+/// [transformers integrations/sdpa_attention.py use_gqa_in_sdpa], and the boolean mask becomes an
+/// additive one in each call [attention.cpp convert_boolean_attn_mask]; all of them are saved.
+void masked_attention(KernelCall& call) {
+    Tape& tape = call.tape;
+    const OpAttributes& a = call.attributes();
+    Ref k = call.in(1);
+    Ref v = call.in(2);
+    if (a.kv_heads > 0 && a.kv_heads != a.heads) {
+        if (!rotated(call, 1)) k = tape.view(std::move(k), ViewGradient::copy);
+        v = tape.view(std::move(v), ViewGradient::copy);
+        k = tape.repeat(std::move(k), k.numel() / a.kv_heads * a.heads);
+        v = tape.repeat(std::move(v), v.numel() / a.kv_heads * a.heads);
+    }
+    const Dtype& type = tape.autocast() != nullptr ? *tape.autocast() : call.in(0).dtype();
+    const std::int64_t keys = sequence_of(call, 1);
+    const std::int64_t rows = call.rows(call.input_tensor(0));
+    const Ref mask = tape.fresh(detail::checked_mul(rows, keys), type, "additive mask");
+    Tape::FusedAttention how;
+    how.lse_numel = detail::checked_mul(rows, a.heads);
+    call.out(0, tape.fused_attention(call.in(0), std::move(k), std::move(v), mask,
+                                     call.numel(call.output_tensor(0)), how));
+}
+
 }  // namespace
 
 void math_attention(KernelCall& call) { math(call); }
@@ -212,14 +237,23 @@ void additive_mask(KernelCall& call) {
     call.out(0, call.tape.fresh(numel, call.activation_dtype(), "mask"));
 }
 
-void boolean_mask(KernelCall& call) {
+void sdpa_mask(KernelCall& call) {
+    // Skipped when is_causal says the same: no padding, and a window that covers the sequence.
     const std::int64_t s = call.extents.sequence;
-    call.out(0, call.tape.fresh(detail::checked_mul(call.extents.batch, detail::checked_mul(s, s)),
-                                dtype::boolean, "mask"));
+    const bool windowed = call.attributes().window > 0 && call.attributes().window < s;
+    if (!call.extents.padding_mask && !windowed) return;
+    const std::int64_t rows = call.extents.padding_mask ? call.extents.batch : 1;
+    const std::int64_t numel = detail::checked_mul(rows, detail::checked_mul(s, s));
+    const Ref window = call.tape.fresh(detail::checked_mul(s, s), dtype::boolean, "window");
+    const Ref causal = call.tape.fresh(detail::checked_mul(s, s), dtype::boolean, "causal");
+    call.out(0, call.tape.fresh(numel, dtype::boolean, "mask"));
 }
 
 void flash_attention(KernelCall& call) {
     const OpAttributes& a = call.attributes();
+    // A mask rules the flash kernel out: the memory-efficient one takes its place
+    // [aten/src/ATen/native/transformers/cuda/sdp_utils.cpp check_for_attn_mask].
+    if (has_mask(call)) return masked_attention(call);
     const std::int64_t batch = call.extents.batch;
     const std::int64_t queries = sequence_of(call, 0);
     const auto product = [](std::int64_t x, std::int64_t y, std::int64_t z) {
@@ -250,13 +284,11 @@ void cpu_flash_attention(KernelCall& call) {
     if ((call.dropout >= 0 ? call.dropout : a.dropout) > 0) return math(call);
     Tape::FusedAttention how;
     how.lse_numel = detail::checked_mul(call.rows(call.input_tensor(0)), a.heads);
-    const Ref mask = call.inputs() > 3 ? call.in(3) : Ref();
-    call.out(0, call.tape.fused_attention(call.in(0), call.in(1), call.in(2), mask,
+    if (has_mask(call)) return masked_attention(call);
+    call.out(0, call.tape.fused_attention(call.in(0), call.in(1), call.in(2), Ref(),
                                           call.numel(call.output_tensor(0)), how));
 }
 
-void eager_attention(KernelCall& call) { eager(call, true); }
-
-void eager_attention_in_dtype(KernelCall& call) { eager(call, false); }
+void eager_attention(KernelCall& call) { eager(call); }
 
 }  // namespace membudget::kernel

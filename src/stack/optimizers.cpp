@@ -274,6 +274,8 @@ constexpr OptimizerOption kSoapOptions[] = {
 bool is_hidden_matrix(Component component, Shape shape) {
     return shape.size() == 2 && component != Component::embedding && component != Component::head;
 }
+/// The Trainer of transformers keeps the states of nn.Embedding at 32 bits.
+bool is_no_embedding(Component component, Shape) { return component != Component::embedding; }
 /// The usual target modules of GaLore: attention and MLP.
 bool is_block_matrix(Component component, Shape shape) {
     return shape.size() == 2 && (component == Component::attention || component == Component::mlp ||
@@ -382,6 +384,16 @@ Table<Optimizer> optimizers() {
         {.name = "adamw-bnb-32bit", .doc = "bitsandbytes AdamW32bit: fp32 states whatever the parameters",
          .slots = bnb32_slots(false), .implementations = kBnbSteps,
          .source = "bitsandbytes 0.50.2 optim/optimizer.py init_state"},
+        {.name = "adamw-8bit-hf",
+         .doc = "transformers Trainer, adamw_bnb_8bit: AdamW8bit, but 32 bits for embeddings",
+         .slots = bnb8_slots(2, false), .implementations = kBnbSteps, .options = kBnbOptions,
+         .constant_bytes = 2 * kCodeTable, .handles = is_no_embedding, .fallback = "adamw-bnb-32bit",
+         .source = "transformers 5.24.0 trainer.py register_module_override; bitsandbytes 0.50.2"},
+        {.name = "paged-adamw-8bit-hf",
+         .doc = "transformers Trainer, paged_adamw_8bit: PagedAdamW8bit, but 32 bits for embeddings",
+         .slots = bnb8_slots(2, true), .implementations = kBnbSteps, .options = kBnbOptions, .paged = true,
+         .constant_bytes = 2 * kCodeTable, .handles = is_no_embedding, .fallback = "paged-adamw-32bit",
+         .source = "transformers 5.24.0 trainer.py register_module_override; bitsandbytes 0.50.2"},
         {.name = "ao-adamw-8bit", .doc = "torchao AdamW8bit: codes in blocks of 256", .slots = kAo8,
          .implementations = kAoSteps, .options = kBlock256,
          .source = "torchao 0.18.0 optim/adam.py _new_buffer, subclass_8bit.py"},

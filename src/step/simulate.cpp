@@ -98,8 +98,18 @@ private:
     void state_only(std::vector<Event> start);
     void micro_batch(std::vector<StepNode>& out, std::int64_t repeat, GradientMode mode, bool first,
                      bool last);
-    void stated(std::vector<StepNode>& out, Phase phase, std::vector<Event> events) {
-        if (!events.empty()) out.push_back(leaf(phase, "stated", std::move(events)));
+    /// Stated terms where `phase` begins. What ends there is freed in the phase before, so that a
+    /// phase counts nothing that is over; without a model the phase is a leaf even if nothing
+    /// begins in it, so that it has a peak.
+    void stated(std::vector<StepNode>& out, Phase phase, const std::vector<Event>& events) {
+        const auto begins = std::find_if(events.begin(), events.end(),
+                                         [](const Event& event) { return event.bytes > 0; });
+        if (begins != events.begin())
+            out.push_back(leaf(phase == Phase::forward ? Phase::backward
+                                                       : kPhases[static_cast<std::size_t>(phase) - 1],
+                               "stated", {events.begin(), begins}));
+        if (begins != events.end() || job_.model == nullptr)
+            out.push_back(leaf(phase, "stated", {begins, events.end()}));
     }
 
     const Job& job_;
@@ -123,8 +133,8 @@ void StepBuilder::state_only(std::vector<Event> start) {
     out.push_back(leaf(Phase::forward, "start", std::move(start)));
     stated(out, Phase::forward, stated_->enter(Phase::forward, true));
     stated(out, Phase::loss, stated_->enter(Phase::loss, true));
-    if (!gradients.empty()) out.push_back(leaf(Phase::backward, "backward", gradients));
     stated(out, Phase::backward, stated_->enter(Phase::backward, true));
+    if (!gradients.empty()) out.push_back(leaf(Phase::backward, "backward", gradients));
     if (job_.micro_batches > 1) {
         StepNode rest;
         rest.repeat = job_.micro_batches - 1;

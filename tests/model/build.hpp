@@ -38,6 +38,16 @@ inline std::string failure_of(std::string_view text, std::string_view architectu
     return errors_of(model.errors());
 }
 
+/// A config that leaves everything to the class's defaults, but for keys that have none.
+inline membudget::KeyTree defaults_of(const membudget::Family& family) {
+    membudget::KeyTree config = membudget::KeyTree::object();
+    config.at_or_add("model_type") = membudget::KeyTree(family.name);
+    if (family.name == "HunyuanDiT2DModel")
+        for (const char* required : {"in_channels", "patch_size"})
+            config.at_or_add(required) = membudget::KeyTree(std::int64_t{4});
+    return config;
+}
+
 inline const membudget::Parameter* find_parameter(const membudget::Model& model,
                                                   std::string_view full_name) {
     const membudget::Parameter* found = nullptr;

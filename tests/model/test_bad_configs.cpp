@@ -52,6 +52,11 @@ TEST_CASE("a required key that is null says so") {
           "/hidden_size: expected a positive integer; got null");
 }
 
+TEST_CASE("a required key without a default must be there") {
+    CHECK(failure_of(R"({"_class_name": "HunyuanDiT2DModel", "in_channels": 4})") ==
+          ": expected the key 'patch_size', for which HunyuanDiT2DModel has no default; got none");
+}
+
 TEST_CASE("heads must divide") {
     CHECK(failure_of(R"({"model_type": "llama", "num_key_value_heads": 5})") ==
           "/num_attention_heads: expected a multiple of num_key_value_heads (5); got 32");

@@ -144,8 +144,7 @@ TEST_CASE("class names decide the head") {
 TEST_CASE("every family builds from its class defaults, in each of its classes") {
     for (const Family& family : families()) {
         INFO(family.name);
-        KeyTree config = KeyTree::object();
-        config.at_or_add("model_type") = KeyTree(family.name);
+        const KeyTree config = defaults_of(family);
         std::string_view classes = family.architectures;
         while (!classes.empty()) {
             const std::string_view architecture = classes.substr(0, classes.find(' '));

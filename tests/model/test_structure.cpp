@@ -86,9 +86,7 @@ void check_sections(const Model& model) {
 TEST_CASE("ops, parameters, scopes and sections of every family hold together") {
     for (const Family& family : families()) {
         INFO(family.name);
-        KeyTree config = KeyTree::object();
-        config.at_or_add("model_type") = KeyTree(family.name);
-        const auto model = build_model(config);
+        const auto model = build_model(defaults_of(family));
         REQUIRE(model.ok());
         if (!model->step_unsupported.empty()) {
             CHECK_FALSE(model->step_unsupported.ends_with("."));

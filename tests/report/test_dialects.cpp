@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <iterator>
 #include <sstream>
 #include <string>
 #include <vector>
@@ -7,7 +8,6 @@
 
 #include "catch.hpp"
 #include "membudget/report.hpp"
-#include "report/writers.hpp"
 
 using namespace membudget;
 using Json = nlohmann::ordered_json;
@@ -15,8 +15,8 @@ using Json = nlohmann::ordered_json;
 namespace {
 
 /// An estimate of stated terms, and what a report holds of it.
-struct Job1 {
-    explicit Job1(const std::string& spec, std::optional<Bytes> budget = std::nullopt)
+struct Case {
+    explicit Case(const std::string& spec, std::optional<Bytes> budget = std::nullopt)
         : document(read_document_text(spec, "spec.json").value()),
           result(estimate(document, budget).value()) {
         data.command = "estimate";
@@ -65,6 +65,13 @@ std::vector<std::vector<std::string>> parse_csv(const std::string& text) {
     return out;
 }
 
+std::string with_single_spaces(const std::string& text) {
+    std::string out;
+    std::unique_copy(text.begin(), text.end(), std::back_inserter(out),
+                     [](char a, char b) { return a == ' ' && b == ' '; });
+    return out;
+}
+
 std::size_t longest_line(const std::string& text) {
     std::istringstream lines(text);
     std::size_t out = 0;
@@ -86,7 +93,7 @@ std::vector<std::string> keys_of(const Json& object) {
 }  // namespace
 
 TEST_CASE("every key of the JSON contract is always there, in its order") {
-    CHECK(keys_of(Json::parse(Job1(kSpec).in("json"))) == kEnvelope);
+    CHECK(keys_of(Json::parse(Case(kSpec).in("json"))) == kEnvelope);
 
     ReportData failed;
     failed.command = "estimate";
@@ -100,7 +107,7 @@ TEST_CASE("every key of the JSON contract is always there, in its order") {
 }
 
 TEST_CASE("the books close in the JSON output") {
-    const Json json = Json::parse(Job1(kSpec).in("json"));
+    const Json json = Json::parse(Case(kSpec).in("json"));
     std::int64_t sum = 0;
     for (const Json& term : json.at("terms"))
         if (term.at("total") == "allocated") sum += term.at("at_peak_bytes").get<std::int64_t>();
@@ -116,7 +123,7 @@ TEST_CASE("the books close in the JSON output") {
 }
 
 TEST_CASE("CSV carries the numbers of the JSON") {
-    const Job1 job(kSpec);
+    const Case job(kSpec);
     const Json terms = Json::parse(job.in("json")).at("terms");
     const auto records = parse_csv(job.in("csv"));
     REQUIRE(records.size() == terms.size() + 1);
@@ -133,7 +140,7 @@ TEST_CASE("CSV carries the numbers of the JSON") {
 }
 
 TEST_CASE("text and Markdown carry the same cells") {
-    const Job1 job(kSpec);
+    const Case job(kSpec);
     const Report report = make_report(job.data);
     const std::string text = job.in("text"), markdown = job.in("markdown");
     std::size_t cells = 0;
@@ -151,11 +158,11 @@ TEST_CASE("text and Markdown carry the same cells") {
 }
 
 TEST_CASE("the text names what matters in words") {
-    const std::string text = Job1(kSpec).in("text");
+    const std::string text = with_single_spaces(Case(kSpec).in("text"));
     for (const char* expected :
-         {"NO BUDGET  8.60 GB (8.01 GiB) allocated at the peak", "peak in backward",
+         {"NO BUDGET 8.60 GB (8.01 GiB) allocated at the peak", "peak in backward",
           "dominant term activations, 6.00 GB (69.8 % of the peak)", "additive_total",
-          "model_states               1.60  1.49", "not a measured peak", "optimizer_step",
+          "model_states 1.60 1.49", "not a measured peak", "optimizer_step",
           "activation_checkpointing", "recomputation", "a smaller part than activations"}) {
         CAPTURE(expected);
         CHECK(text.find(expected) != std::string::npos);
@@ -163,13 +170,13 @@ TEST_CASE("the text names what matters in words") {
 }
 
 TEST_CASE("the verdict is a word, whatever the colour") {
-    CHECK(Job1(kSpec, Bytes(80'000'000'000)).in("text").find("FITS  8.60 GB") != std::string::npos);
-    CHECK(Job1(kSpec, Bytes(7'000'000'000)).in("text").find("OVER  8.60 GB") != std::string::npos);
-    CHECK(Job1(kSpec, Bytes(9'000'000'000)).in("text").find("UNCERTAIN  8.60 GB") !=
+    CHECK(Case(kSpec, Bytes(80'000'000'000)).in("text").find("FITS  8.60 GB") != std::string::npos);
+    CHECK(Case(kSpec, Bytes(7'000'000'000)).in("text").find("OVER  8.60 GB") != std::string::npos);
+    CHECK(Case(kSpec, Bytes(9'000'000'000)).in("text").find("UNCERTAIN  8.60 GB") !=
           std::string::npos);
-    const std::string plain = Job1(kSpec).in("text");
+    const std::string plain = Case(kSpec).in("text");
     CHECK(plain.find('\x1b') == std::string::npos);
-    std::string coloured = Job1(kSpec).in("text", {.colour = true});
+    std::string coloured = Case(kSpec).in("text", {.colour = true});
     CHECK(coloured.find('\x1b') != std::string::npos);
     for (std::size_t at; (at = coloured.find('\x1b')) != std::string::npos;)
         coloured.erase(at, coloured.find('m', at) - at + 1);
@@ -177,7 +184,7 @@ TEST_CASE("the verdict is a word, whatever the colour") {
 }
 
 TEST_CASE("a limit that two decimals would hide is shown to the byte") {
-    const std::string text = Job1(R"({
+    const std::string text = Case(R"({
         "membudget": 1, "terms": {"parameters": 1000000001, "gradients": 0, "optimizer_states": 0,
                                   "activations": 0, "temporaries": 0}})",
                                   Bytes(1'000'000'000)).in("text");
@@ -186,7 +193,7 @@ TEST_CASE("a limit that two decimals would hide is shown to the byte") {
 
 TEST_CASE("text keeps to its width") {
     const int width = GENERATE(80, 100);
-    CHECK(longest_line(Job1(kSpec).in("text", {.colour = false, .width = width})) <=
+    CHECK(longest_line(Case(kSpec).in("text", {.colour = false, .width = width})) <=
           static_cast<std::size_t>(width));
 }
 
@@ -194,18 +201,18 @@ TEST_CASE("wrapping keeps every word and never exceeds the width") {
     const std::string text = "the quick brown fox jumps over the lazy dog";
     for (std::size_t width = 5; width < 50; ++width) {
         std::string joined;
-        for (const std::string& line : report::wrap(text, width)) {
+        for (const std::string& line : wrap(text, width)) {
             CHECK(line.size() <= width);
             joined += (joined.empty() ? "" : " ") + line;
         }
         CHECK(joined == text);
     }
-    CHECK(report::wrap("", 10) == std::vector<std::string>{""});
-    CHECK(report::wrap("unbreakable-word", 4) == std::vector<std::string>{"unbreakable-word"});
+    CHECK(wrap("", 10) == std::vector<std::string>{""});
+    CHECK(wrap("unbreakable-word", 4) == std::vector<std::string>{"unbreakable-word"});
 }
 
 TEST_CASE("names that would be markup are escaped") {
-    const Job1 job(kSpec);
+    const Case job(kSpec);
     ReportData data = job.data;
     data.reports.front().name = R"(a|b,"c"*)";
     CHECK(writers().find("markdown")->write(data, {}).starts_with("## a\\|b,\"c\"\\*\n"));

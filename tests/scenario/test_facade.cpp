@@ -1,5 +1,7 @@
 #include <algorithm>
+#include <cstdint>
 #include <string>
+#include <vector>
 
 #include "catch.hpp"
 #include "membudget/membudget.hpp"
@@ -81,6 +83,14 @@ TEST_CASE("stated activations follow the micro-batch of the file through every c
                                                  KeyTree(std::int64_t{4})));
     REQUIRE(back.ok());
     CHECK(at_peak(estimated(*back).ledger, "activations") == Bytes(12'000'000'000));
+}
+
+TEST_CASE("each phase has the peak of what is live in it, and of nothing that is over") {
+    const Ledger ledger = estimated(document(kAdam100M)).ledger;
+    std::vector<std::int64_t> peaks;
+    for (const PhasePeak& phase : ledger.phases) peaks.push_back(phase.peak.count() / 1'000'000);
+    CHECK(peaks == std::vector<std::int64_t>{7200, 7200, 8600, 1600});
+    CHECK(ledger.peak.phase == Phase::backward);
 }
 
 TEST_CASE("the identity scenario leaves the estimate as it is") {

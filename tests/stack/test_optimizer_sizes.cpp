@@ -254,6 +254,16 @@ TEST_CASE("a chosen type replaces that of a slot") {
     CHECK(slot_bytes(bnb.slots[0], shape, dtype::bf16, &dtype::bf16, {}).count() == 200);
 }
 
+TEST_CASE("under the Trainer of transformers, 8-bit optimizers keep embeddings at 32 bits") {
+    const Optimizer& hf = row("adamw-8bit-hf");
+    const std::vector<std::int64_t> table{50257, 768};
+    CHECK_FALSE(hf.handles(Component::embedding, table));
+    CHECK(hf.handles(Component::head, table));
+    CHECK(hf.handles(Component::norm, std::vector<std::int64_t>{768}));
+    CHECK(total(hf.fallback, table, dtype::bf16) == 8LL * 50257 * 768);
+    CHECK(row(row("paged-adamw-8bit-hf").fallback).paged);
+}
+
 TEST_CASE("Muon and GaLore leave some parameters to AdamW") {
     const std::vector<std::int64_t> matrix{64, 64}, vector{64}, convolution{64, 3, 7, 7};
     const auto muon = row("muon").handles;
