@@ -46,6 +46,18 @@ KeyTree value_of(const std::string& text) {
     return KeyTree(text);
 }
 
+/// Whether something stands at `pointer`, one of the flags' (no escapes, objects only).
+bool holds(const KeyTree& tree, std::string_view pointer) {
+    const KeyTree* at = &tree;
+    while (at != nullptr && !pointer.empty()) {
+        pointer.remove_prefix(1);
+        const auto end = std::min(pointer.find('/'), pointer.size());
+        at = at->find(pointer.substr(0, end));
+        pointer.remove_prefix(end);
+    }
+    return at != nullptr;
+}
+
 }  // namespace
 
 void JobFlags::add_to(CLI::App& app) {
@@ -116,7 +128,7 @@ Diagnostics JobFlags::blame(const Diagnostics& errors, const Document& document)
                 }
         if (ours && !blamed && error.hint.empty())
             for (const Flag& flag : kFlags)
-                if (error.pointer == flag.pointer)
+                if (error.pointer == flag.pointer && !holds(document.tree, flag.pointer))
                     error.hint = fmt::format("give it in the spec or with {} {}", flag.name,
                                              flag.value);
         out.add(std::move(error));

@@ -104,7 +104,9 @@ void Resolver::model() {
         problems_.unsupported("/model", fmt::format("the training step of {} is not simulated: {}",
                                                     job_.model->architecture,
                                                     job_.model->step_unsupported),
-                              "parameters alone: membudget inspect counts them");
+                              fmt::format("its {0} parameters still count: a spec with \"model\": "
+                                          "{{\"parameters\": {0}}} and the activations as a stated term",
+                                          count_parameters(*job_.model).total.count()));
 }
 
 void Resolver::parallelism() {

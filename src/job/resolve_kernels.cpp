@@ -106,6 +106,7 @@ void Resolver::kernels() {
     if (job_.model == nullptr) return;
     if (!t.framework)
         assume("training.framework", fmt::format("kernels of {}: {}", framework->name, framework->doc), "");
+    if (!job_.model->step_unsupported.empty()) return;  // said already
     for (const Block& block : job_.model->blocks)
         for (const Op& op : block.ops)
             if (job_.kernels[static_cast<std::size_t>(op.kind)] == nullptr) {

@@ -156,8 +156,13 @@ std::optional<std::string> read_text_value(const Cursor& at, std::string_view ex
 }
 
 std::optional<NamedAt> read_name(const Cursor& at) {
+    constexpr std::size_t kLongestName = 200;
     auto text = read_text_value(at, "a name");
     if (!text) return std::nullopt;
+    if (text->size() > kLongestName) {  // a message about an unknown name shows all of it
+        at.wrong(fmt::format("a name of at most {} bytes", kLongestName));
+        return std::nullopt;
+    }
     return NamedAt{*std::move(text), at.pointer};
 }
 
