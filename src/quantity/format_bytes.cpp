@@ -78,9 +78,12 @@ std::string format_bytes(Bytes bytes, Units units) {
 }
 
 std::string group_digits(std::int64_t n) {
-    std::string out = fmt::format("{}", magnitude(n));
-    for (std::size_t place = out.size(); place > 3; place -= 3) out.insert(place - 3, ",");
-    if (n < 0) out.insert(out.begin(), '-');
+    const std::string digits = fmt::format("{}", magnitude(n));
+    std::string out = n < 0 ? "-" : "";
+    for (std::size_t i = 0; i < digits.size(); ++i) {
+        if (i != 0 && (digits.size() - i) % 3 == 0) out += ',';
+        out += digits[i];
+    }
     return out;
 }
 
