@@ -255,12 +255,16 @@ std::vector<Event> StateBooks::optimizer_step() {
               groups(job_.data.sharding->states));
     events.insert(events.end(), copies.begin(), copies.end());
     if (!job_.steady && !job_.optimizer.row->states_at_construction) slots(events);
-    if (!job_.optimizer.in_backward) temporaries(events);
+    if (!job_.optimizer.in_backward) {
+        // A fallback is an optimizer of its own, which steps after the other has.
+        temporaries(events, false);
+        if (job_.optimizer.fallback != nullptr) temporaries(events, true);
+    }
     free_all(copies, events);
     return events;
 }
 
-void StateBooks::temporaries(std::vector<Event>& events) {
+void StateBooks::temporaries(std::vector<Event>& events, bool fallback) {
     const Sharding& sharding = *job_.data.sharding;
     const std::int64_t n = degree(sharding.states);
     const Dtype& updated = updated_dtype(job_.precision);
@@ -283,7 +287,7 @@ void StateBooks::temporaries(std::vector<Event>& events) {
                      job_.model->blocks[static_cast<std::size_t>(index)].parameters) {
                     if (!parameter.tied_to.empty() || !parameter.trainable) continue;
                     const Updater updater = updater_of(job_.optimizer, parameter);
-                    if (updater.implementation == nullptr) continue;
+                    if (updater.implementation == nullptr || updater.fallback != fallback) continue;
                     const OptimizerImplementation& how = *updater.implementation;
                     source = how.source;
                     const std::vector<std::int64_t> shape =
@@ -312,6 +316,7 @@ void StateBooks::temporaries(std::vector<Event>& events) {
     events.insert(events.end(), lists.begin(), lists.end());
     events.insert(events.end(), scratch.begin(), scratch.end());
     free_all(lists, events);
+    if (fallback) return;
     note(notes_, term,
          {Basis::derived, Total::allocated,
           fmt::format("{}{}: intermediate lists or tensors of the update", job_.optimizer.row->name,

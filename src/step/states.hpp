@@ -55,7 +55,8 @@ private:
                const char* what) const;
     void slots(std::vector<Event>& events);
     void slots_of(std::vector<Event>& events, const Parameter& parameter, std::int64_t copies);
-    void temporaries(std::vector<Event>& events);
+    /// Of the parameters that the optimizer updates itself, or of those that its fallback does.
+    void temporaries(std::vector<Event>& events, bool fallback);
     [[nodiscard]] std::vector<TensorGroup> groups(Partition partition) const;
     [[nodiscard]] std::int64_t degree(Partition partition) const;
     [[nodiscard]] StateArray gradient_array() const;
