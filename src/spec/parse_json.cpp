@@ -6,7 +6,6 @@
 #include "membudget/spec.hpp"
 #include "spec/duplicates.hpp"
 #include "spec/syntax_error.hpp"
-#include "support/text.hpp"
 
 namespace membudget {
 

@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <charconv>
 
-#include "support/text.hpp"
 
 namespace membudget {
 

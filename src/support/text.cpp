@@ -1,4 +1,4 @@
-#include "support/text.hpp"
+#include "membudget/support.hpp"
 
 #include <fmt/format.h>
 

@@ -122,7 +122,6 @@ private:
         const fs::path header = root_ / "include/membudget" / (name + ".hpp");
         if (contains(kPlanned, part) && !fs::exists(header)) return;
         if (!fs::exists(header)) report(header, "missing");
-        if (part == "membudget") return;
         check_listed(root_ / "src" / name);
         check_listed(root_ / "tests" / name);
     }
@@ -161,10 +160,9 @@ private:
             found_.notes.push_back(relative(file) + ": " + std::to_string(lines.size()) + " lines");
     }
 
-    /// `include/membudget/PART.hpp`, `src/PART/...`; the facade's source lives with `scenario`.
+    /// `include/membudget/PART.hpp`, `src/PART/...`.
     [[nodiscard]] std::string part_of(const fs::path& file) const {
         const fs::path relative = file.lexically_relative(root_);
-        if (file.stem() == "membudget") return "membudget";
         return *relative.begin() == "include" ? file.stem().string()
                                               : std::next(relative.begin())->string();
     }
@@ -190,8 +188,7 @@ private:
         const auto slash = target.find('/');
         const std::string folder = target.substr(0, slash);
         if (folder != "membudget") {
-            // The facade shares the folder of `scenario`, and so its private headers.
-            if (is_public || (folder != part && !(part == "membudget" && folder == "scenario")))
+            if (is_public || folder != part)
                 report(file, at + "'" + target + "' is private to its part");
             return;
         }

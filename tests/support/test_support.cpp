@@ -6,7 +6,6 @@
 #include <string>
 #include <vector>
 
-#include "support/text.hpp"
 
 using namespace membudget;
 
