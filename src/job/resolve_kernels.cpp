@@ -94,7 +94,13 @@ void Resolver::kernels() {
             const auto op = static_cast<OpKind>(i);
             ops.push_back(membudget::name_of(op));
             if (ops.back() != op_name) continue;
-            choose_kernel(op, kernel);
+            if (op == OpKind::attention_mask)
+                problems_.invalid(kernel.pointer,
+                                  fmt::format("expected no choice: the mask follows from the kernel of "
+                                              "attention; got '{}'",
+                                              kernel.name));
+            else
+                choose_kernel(op, kernel);
             found = true;
         }
         if (!found)

@@ -210,6 +210,10 @@ void StateBooks::slots(std::vector<Event>& events) {
                     slots_of(events, parameter, section.count);
     if (job_.optimizer.row->constant_bytes > 0)
         buffer(events, "optimizer_states/quantization_map", job_.optimizer.row->constant_bytes, "code table");
+    if (job_.optimizer.row->constant_bytes > 0)
+        note(notes_, terms_.intern("optimizer_states/quantization_map"),
+             {Basis::exact, Total::allocated, "the values of the codes, once per device",
+              std::string(job_.optimizer.row->source)});
 }
 
 void StateBooks::slots_of(std::vector<Event>& events, const Parameter& parameter, std::int64_t copies) {
