@@ -180,8 +180,9 @@ Result<Document> with_scenario(const Document& document, std::string_view name) 
         auto turned = built_in->patch == nullptr ? std::nullopt
                                                  : built_in->patch(document.tree, *job);
         if (!turned)
-            return unusable(fmt::format("the built-in scenario '{}' changes nothing here", name),
-                            fmt::format("it would turn {}", built_in->pointer));
+            return unusable(fmt::format("the built-in scenario '{}' does not apply to this job", name),
+                            fmt::format("{} is turned already, or offers nothing that is modelled",
+                                        built_in->pointer));
         patch = std::move(*turned);
     } else {
         std::vector<std::string> own_names = scenario_names(document);

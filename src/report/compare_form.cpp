@@ -135,6 +135,22 @@ ReportNote change_note(const Delta& delta, const Column& reference, const Column
     return note;
 }
 
+/// Whether a job kept to the limit of its baseline.
+Headline growth_headline(const Baseline& baseline, const Column& job) {
+    const bool grown = job.allocated > *baseline.limit;
+    // Where two decimals would hide on which side of the limit the job is, every byte is shown.
+    const bool tied = job.allocated != *baseline.limit &&
+                      format_bytes(job.allocated, Units::decimal) ==
+                          format_bytes(*baseline.limit, Units::decimal);
+    const auto size = [&](Bytes bytes) {
+        return format_bytes(bytes, tied ? Units::exact : Units::decimal);
+    };
+    return {.verdict = grown ? Verdict::over : Verdict::fits,
+            .word = grown ? "OVER THE LIMIT" : "WITHIN THE LIMIT",
+            .lines = {fmt::format("{}: {} allocated, the limit is {}", job.name,
+                                  size(job.allocated), size(*baseline.limit))}};
+}
+
 }  // namespace
 
 Report compare_form(const ReportData& data) {
@@ -158,6 +174,10 @@ Report compare_form(const ReportData& data) {
         report.facts.push_back(
             fmt::format("limit: {} allocated, {} above the baseline",
                         both_units(*data.baseline->limit), data.baseline->allowance));
+
+    if (data.baseline && data.baseline->limit)
+        for (auto job = columns.begin() + 1; job != columns.end(); ++job)
+            report.headlines.push_back(growth_headline(*data.baseline, *job));
 
     constexpr std::size_t kAcross = 4;  // as many as fit beside the reference in 80 columns
     for (std::size_t begin = 1; begin < columns.size(); begin += kAcross)

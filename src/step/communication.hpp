@@ -22,6 +22,10 @@ public:
     [[nodiscard]] bool reduces() const {
         return job_.data.shard > 1 && job_.data.sharding->gradients != Partition::whole;
     }
+    /// Embeddings and head are one group whose parameters and whole gradients stay until backward ends.
+    [[nodiscard]] bool keeps_root() const {
+        return gathers() && job_.data.sharding->group_per_block;
+    }
     /// The type in which blocks see their parameters.
     [[nodiscard]] const Dtype& parameter_type() const;
 

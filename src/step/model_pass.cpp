@@ -382,7 +382,10 @@ void ModelPass::backward(std::vector<StepNode>& out) {
     communication_.begin_backward(first_micro_batch_, events);
     communication_.before_backward(block(head_block_), events);
     Tape::BoundaryGradient gradient = head_->backward(events, {});
-    end_of_block(block(head_block_), *head_, events);
+    // FSDP's root group has no input that needs a gradient: its reduction waits for the end
+    // [torch/distributed/fsdp/_fully_shard/_fsdp_state.py _root_post_backward_final_callback].
+    const bool later = communication_.keeps_root();
+    if (!later) end_of_block(block(head_block_), *head_, events);
     out.push_back(node(Phase::backward, "backward", head_block_, std::move(events)));
     for (std::size_t g = groups_.size(); g-- > 0;) backward_group(groups_[g], gradient, out);
     std::vector<Event> last;
@@ -391,6 +394,7 @@ void ModelPass::backward(std::vector<StepNode>& out) {
     communication_.before_backward(block(stem_block_), last);
     stem_->backward(last, gradient);
     end_of_block(block(stem_block_), *stem_, last);
+    if (later) end_of_block(block(head_block_), *head_, last);
     communication_.end_backward(last);
     out.push_back(node(Phase::backward, "backward", stem_block_, std::move(last)));
 }

@@ -195,6 +195,7 @@ std::vector<Event> StateBooks::start() {
         for (int i = 0; i < sharding.reduce_buckets; ++i)
             buffer(events, "communication/reduce_buckets", bytes(sharding.reduce_bucket_elements, gradient_type()),
                    "bucket");
+    if (sharding.persistent_elements > 0 && job_.data.shard > 1) persistent(events);
     if (job_.optimizer.ema != nullptr)
         book("optimizer_states/ema", "padding/optimizer_states", *job_.optimizer.ema, Partition::whole,
              "moving average");
@@ -202,7 +203,54 @@ std::vector<Event> StateBooks::start() {
     return events;
 }
 
+void StateBooks::persistent(std::vector<Event>& events) {
+    // Small tensors stay gathered beside their shards
+    // [DeepSpeed runtime/zero/parameter_offload.py mark_persistent_parameters].
+    const TermId term = terms_.intern("communication/persistent_parameters");
+    const Sharding& sharding = *job_.data.sharding;
+    note(notes_, term, {Basis::exact, Total::allocated,
+                        fmt::format("tensors of at most {} elements, whole",
+                                    group_digits(sharding.persistent_elements)),
+                        std::string(sharding.source)});
+    job_.model->for_each_parameter([&](const std::string&, const Parameter& parameter, std::int64_t copies) {
+        const std::int64_t elements = parameter.elements().count();
+        if (parameter.tied_to.empty() && elements <= sharding.persistent_elements)
+            alloc(events, term, bytes(elements, *job_.precision.parameters), copies, "gathered weight");
+    });
+}
+
+bool StateBooks::slots_as_arrays(std::vector<Event>& events) {
+    // A flat buffer is cut where it falls, through tensors: what has an element for each of theirs is
+    // cut the same way. Other slots follow rules of whole tensors, so they are shared tensor by tensor.
+    const Sharding& sharding = *job_.data.sharding;
+    const JobOptimizer& optimizer = job_.optimizer;
+    if (degree(sharding.states) == 1 || sharding.states != Partition::flat || optimizer.fallback != nullptr)
+        return false;
+    const Dtype& updated = updated_dtype(job_.precision);
+    std::vector<const Dtype*> types;
+    for (std::size_t i = 0; i < optimizer.row->slots.size(); ++i) {
+        const StateSlot& slot = optimizer.row->slots[i];
+        const Dtype* chosen = optimizer.slot_dtypes[i];
+        if (chosen == nullptr && slot.dtype == nullptr) chosen = job_.precision.states;
+        types.push_back(chosen != nullptr ? chosen : slot.dtype != nullptr ? slot.dtype : &updated);
+        if (slot.quantized || slot.paged_from > 0) return false;
+        bool whole = true;
+        job_.model->for_each_parameter([&](const std::string&, const Parameter& parameter, std::int64_t) {
+            whole = whole && slot_bytes(slot, parameter.shape, updated, chosen, optimizer.options) ==
+                                 bytes_of(parameter.elements(), *types.back());
+        });
+        if (!whole) return false;
+    }
+    for (std::size_t i = 0; i < types.size(); ++i) {
+        const std::string path = "optimizer_states/" + std::string(optimizer.row->slots[i].name);
+        array(events, {path, "padding/optimizer_states", types[i], sharding.states, "state"},
+              groups(sharding.states));
+    }
+    return true;
+}
+
 void StateBooks::slots(std::vector<Event>& events) {
+    if (slots_as_arrays(events)) return;
     for (const Section& section : job_.model->sections)
         for (const int index : section.pattern)
             for (const Parameter& parameter : job_.model->blocks[static_cast<std::size_t>(index)].parameters)

@@ -53,6 +53,9 @@ private:
     void array(std::vector<Event>& events, const StateArray& array, const std::vector<TensorGroup>& groups);
     void alloc(std::vector<Event>& events, TermId term, std::int64_t bytes, std::int64_t copies,
                const char* what) const;
+    void persistent(std::vector<Event>& events);
+    /// Books all slots as arrays in a flat partition, where each has an element per parameter.
+    bool slots_as_arrays(std::vector<Event>& events);
     void slots(std::vector<Event>& events);
     void slots_of(std::vector<Event>& events, const Parameter& parameter, std::int64_t copies);
     /// Of the parameters that the optimizer updates itself, or of those that its fallback does.

@@ -153,7 +153,10 @@ TEST_CASE("growth over a baseline fails beyond the limit, which is inclusive") {
     CHECK(with("4.999%").exit == 1);
     const Ran over = with("449999999");
     CHECK(over.exit == 1);
-    CHECK(over.out.find("baseline") != std::string::npos);
+    CHECK(over.out.find("OVER THE LIMIT  nine: 9450000000 B allocated, the limit is 9449999999 B") !=
+          std::string::npos);
+    CHECK(with("5%").out.find("WITHIN THE LIMIT  nine: 9.45 GB allocated, the limit is 9.45 GB") !=
+          std::string::npos);
     const Json json = json_of(run({"compare", spec, "--baseline", old, "-f", "json"}));
     CHECK(json.at("baseline").at("allocated_point_bytes") == 9'000'000'000);
     REQUIRE(json.at("deltas").size() == 1);

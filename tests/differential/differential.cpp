@@ -177,7 +177,8 @@ std::string page(const KeyTree& file, const std::vector<Outcome>& outcomes) {
         "that disagrees stays as it is.\n\n"
         "## Steps of PyTorch on the CPU\n\n"
         "Real training steps of the framework's own model classes, recorded tensor by tensor (tests/differential:\n"
-        "how, and how to record them anew). Small but complete models; every case of a seeded draw is listed.\n\n";
+        "how, and how to record them anew). Small but complete models; every case of a seeded draw is listed. Buffers\n"
+        "of the modules (rotation frequencies, causal masks), which are no term yet, are left out of the measurement.\n\n";
     text += "Versions:";
     for (const auto& [name, version] : at(file, "versions").members())
         text += fmt::format(" {} {},", name, version.text());

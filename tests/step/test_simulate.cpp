@@ -4,6 +4,7 @@
 #include "catch.hpp"
 
 #include <cstdint>
+#include <string>
 #include <vector>
 
 #include "job_of.hpp"
@@ -46,6 +47,36 @@ TEST_CASE("unrolled, the step reaches the peak that the profile says", "[step]")
             CHECK(peak == step.profile.peak);
             CHECK(at_peak == step.profile.at_peak);
         }
+}
+
+TEST_CASE("no term is negative at any instant, however the job is sharded", "[step]") {
+    for (const char* sharding :
+         {"none", "ddp", "zero1", "zero2", "zero3", "fsdp1", "fsdp2", "fsdp2-no-reshard", "hsdp",
+          "megatron-distributed-optimizer"})
+        for (const char* steps : {"1", "3"})
+            for (const char* checkpointing : {"none", "full"})
+                for (const char* optimizer : {"adamw", "sgd", "adamw-8bit", "muon"}) {
+                    INFO(sharding << " " << steps << " " << checkpointing << " " << optimizer);
+                    const Job job = job_of(tiny_llama(3),
+                                           {{"gradient_accumulation_steps", steps},
+                                            {"activation_checkpointing", checkpointing},
+                                            {"optimizer", optimizer}},
+                                           std::string(R"({"data": 4, "sharding": ")") + sharding + "\"}");
+                    const Step step = simulate_step(job);
+                    std::vector<std::int64_t> terms(step.terms.size(), 0);
+                    bool negative = false;
+                    unroll(step.root, [&](const Event& event, const StepNode&, std::span<const std::int64_t>) {
+                        terms[event.term] += event.bytes * event.count;
+                        terms[kRounding] += event.rounding * event.count;
+                        negative = negative || terms[event.term] < 0 || terms[kRounding] < 0;
+                    });
+                    CHECK_FALSE(negative);
+                    for (std::size_t i = 0; i < terms.size(); ++i)
+                        if (step.terms.path(static_cast<TermId>(i)).starts_with("temporaries") ||
+                            step.terms.path(static_cast<TermId>(i)).starts_with("communication/unsharded") ||
+                            step.terms.path(static_cast<TermId>(i)).starts_with("communication/all_gather"))
+                            CHECK(terms[i] == 0);
+                }
 }
 
 TEST_CASE("a step leaves what it found", "[step]") {
