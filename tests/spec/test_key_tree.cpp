@@ -53,7 +53,7 @@ KeyTree random_tree(std::mt19937_64& random, int depth) {
         default: {
             KeyTree out = KeyTree::object();
             for (std::uint64_t n = random() % 4; n > 0; --n)
-                out.members().emplace_back("k" + std::to_string(n), random_tree(random, depth - 1));
+                out.members().emplace_back(std::string(n, 'k'), random_tree(random, depth - 1));
             return out;
         }
     }
