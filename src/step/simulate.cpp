@@ -2,8 +2,11 @@
 
 #include <algorithm>
 #include <array>
+#include <map>
 #include <memory>
 #include <optional>
+#include <string_view>
+#include <tuple>
 
 #include <fmt/format.h>
 
@@ -212,24 +215,41 @@ void StepBuilder::derive() {
 }
 
 /// Gives every tensor a term of its own: the ledger term, the op, the tensor's role.
-void refine(Step& step, const Model* model, StepNode& node) {
-    for (StepNode& child : node.children) refine(step, model, child);
-    for (Event& event : node.events) {
-        std::string op;
+class Refiner {
+public:
+    Refiner(Step& step, const Model* model) : step_(step), model_(model) {}
+
+    void refine(StepNode& node) {
+        for (StepNode& child : node.children) refine(child);
+        for (Event& event : node.events) event.term = term_of(event, node.block);
+    }
+
+private:
+    TermId term_of(const Event& event, int block_index) {
         const std::string_view what = event.label.what;
         const bool crosses = what == "block output" || what == "gradient between blocks" ||
                              what == "gradient of tied weight";
-        if (!crosses && model != nullptr && node.block >= 0 && event.label.op != kNoOp) {
-            const Block& block = model->blocks[static_cast<std::size_t>(node.block)];
+        const bool has_op = !crosses && model_ != nullptr && block_index >= 0 && event.label.op != kNoOp;
+        const Key key{event.term, has_op ? block_index : -1, has_op ? event.label.op : kNoOp, what};
+        const auto found = terms_.find(key);
+        if (found != terms_.end()) return found->second;
+        std::string op;
+        if (has_op) {
+            const Block& block = model_->blocks[static_cast<std::size_t>(block_index)];
             op = block.name;
             if (event.label.op < block.ops.size()) op += " " + block.ops[event.label.op].name;
         }
-        const auto name = [&](TermId term) {
-            return fmt::format("{}\n{}\n{}", step.terms.path(term), op, what);
-        };
-        event.term = step.terms.intern(name(event.term));
+        const TermId term =
+            step_.terms.intern(fmt::format("{}\n{}\n{}", step_.terms.path(event.term), op, what));
+        terms_.emplace(key, term);
+        return term;
     }
-}
+
+    using Key = std::tuple<TermId, int, std::uint16_t, std::string_view>;
+    Step& step_;
+    const Model* model_;
+    std::map<Key, TermId> terms_;
+};
 
 /// The highest level within one phase: `peak` counts from the start of the stretch; absent while the
 /// phase does not occur in it.
@@ -315,7 +335,7 @@ private:
 
 Step simulate_step(const Job& job, Bound bound, Detail detail) {
     Step step = StepBuilder(job, bound).build();
-    if (detail == Detail::tensors) refine(step, job.model.get(), step.root);
+    if (detail == Detail::tensors) Refiner(step, job.model.get()).refine(step.root);
     Folder folder(step.terms);
     step.profile = folder.whole(step.root);
     step.notes.resize(step.terms.size());
