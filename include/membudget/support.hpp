@@ -110,7 +110,7 @@ private:
 
 /// `text` in single quotes for a message: control characters and bytes that are not UTF-8 are
 /// escaped, and what exceeds `limit` characters is cut and replaced by "...".
-[[nodiscard]] std::string quoted(std::string_view text, std::size_t limit = 40);
+[[nodiscard]] std::string in_quotes(std::string_view text, std::size_t limit = 40);
 
 /// Levenshtein distance between `a` and `b`, or `limit + 1` once it is known to exceed `limit`.
 [[nodiscard]] std::size_t edit_distance(std::string_view a, std::string_view b, std::size_t limit);

@@ -20,7 +20,7 @@ Diagnostic wrong(std::string_view text, std::string why, std::string hint = {}) 
     return {.trouble = Trouble::invalid,
             .file = {},
             .pointer = {},
-            .message = fmt::format("{}; got {}{}", kExpected, quoted(text), why),
+            .message = fmt::format("{}; got {}{}", kExpected, in_quotes(text), why),
             .hint = std::move(hint)};
 }
 
@@ -29,7 +29,7 @@ Diagnostic too_large(std::string_view text) {
             .file = {},
             .pointer = {},
             .message = fmt::format("expected a size of at most {} bytes; got {}",
-                                   group_digits(kLargestBytes), quoted(text)),
+                                   group_digits(kLargestBytes), in_quotes(text)),
             .hint = {}};
 }
 
@@ -126,7 +126,7 @@ std::optional<Diagnostic> bare_prefix(std::string_view text, const SizeText& siz
             .pointer = {},
             .message = fmt::format("expected a size with its whole unit; got {}, which could mean "
                                    "{} or {} bytes",
-                                   quoted(text), group_digits(low->count()),
+                                   in_quotes(text), group_digits(low->count()),
                                    group_digits(high->count())),
             .hint = fmt::format("write '{}{}' or '{}{}'", number, decimal.name, number,
                                 binary.name)};
@@ -162,7 +162,7 @@ Result<Bytes> parse_bytes(std::string_view text) {
     if (auto ambiguous = bare_prefix(text, *size)) return *std::move(ambiguous);
     const Unit* unit = find_unit(size->unit);
     if (unit == nullptr)
-        return wrong(text, fmt::format(" with an unknown unit {}", quoted(size->unit)),
+        return wrong(text, fmt::format(" with an unknown unit {}", in_quotes(size->unit)),
                      unit_hint(size->unit));
     const std::optional<Bytes> bytes = value_of(*size, *unit);
     if (!bytes) return too_large(text);

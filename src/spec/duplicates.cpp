@@ -33,7 +33,7 @@ std::vector<bool> repeated_members(const KeyTree& object) {
 }
 
 void report_duplicate(std::string_view pointer, std::string_view key, Diagnostics& errors) {
-    errors.invalid(pointer, "expected every key once; got " + quoted(key) + " again");
+    errors.invalid(pointer, "expected every key once; got " + in_quotes(key) + " again");
 }
 
 void report_duplicates(const KeyTree& tree, std::string_view pointer, Diagnostics& errors) {

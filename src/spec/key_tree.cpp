@@ -68,7 +68,7 @@ std::string KeyTree::describe() const {
                                whole ? "number" : "fraction", shown);
         }
         case Kind::string:
-            return text_.empty() ? "an empty string" : fmt::format("a string ({})", quoted(text_));
+            return text_.empty() ? "an empty string" : fmt::format("a string ({})", in_quotes(text_));
         case Kind::array: return items_.empty() ? "an empty array" : "an array";
         case Kind::object: return members_.empty() ? "an empty object" : "an object";
     }

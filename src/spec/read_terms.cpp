@@ -51,7 +51,7 @@ bool check_path(const Cursor& at, std::string_view path) {
         at.errors.invalid(at.pointer,
                           fmt::format("expected a path of lower-case words such as "
                                       "'activations/attention', of at most {} characters; got {}",
-                                      kLongestPath, quoted(path)),
+                                      kLongestPath, in_quotes(path)),
                           did_you_mean(group, kTermGroups));
         return false;
     }
@@ -60,7 +60,7 @@ bool check_path(const Cursor& at, std::string_view path) {
     if (hint.empty()) hint = fmt::format("groups: {}", fmt::join(kTermGroups, ", "));
     at.errors.invalid(at.pointer,
                       fmt::format("expected a path that begins with a group of terms; got {}",
-                                  quoted(path)),
+                                  in_quotes(path)),
                       std::move(hint));
     return false;
 }

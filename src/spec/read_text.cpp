@@ -62,7 +62,7 @@ void wait_for_data(int descriptor) {
 
 Result<std::string> read_text(const std::string& path, ReadLimits limits) {
     if (path.empty() || path.find('\0') != std::string::npos)
-        return refuse(path, "expected the path of a file; got " + quoted(path));
+        return refuse(path, "expected the path of a file; got " + in_quotes(path));
     const bool standard_input = path == "-";
     // Without O_NONBLOCK the opening of a named pipe waits for a writer, maybe forever.
     const Descriptor file(standard_input ? STDIN_FILENO

@@ -185,7 +185,7 @@ void report_unknown_key(const Cursor& at, std::string_view key, KeyNames known) 
     std::string hint = did_you_mean(key, known);
     if (hint.empty()) hint = place_hint(key);
     if (hint.empty()) hint = fmt::format("keys: {}", fmt::join(known, ", "));
-    at.errors.invalid(at.pointer, fmt::format("unknown key {}", quoted(key)), std::move(hint));
+    at.errors.invalid(at.pointer, fmt::format("unknown key {}", in_quotes(key)), std::move(hint));
 }
 
 bool is_missing(const KeyTree& object, std::string_view key, KeyNames known) {

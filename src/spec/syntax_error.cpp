@@ -185,7 +185,7 @@ Diagnostic explain_string(std::string_view text, const Token& token) {
         std::string_view escape = text.substr(at, shown);
         escape = escape.substr(0, escape.find('"', 2));
         return error_at(text, at,
-                        fmt::format("expected one of JSON's escapes; got {}", quoted(escape)));
+                        fmt::format("expected one of JSON's escapes; got {}", in_quotes(escape)));
     }
     return error_at(text, at,
                     fmt::format("expected an escape such as '\\t' or '\\u0001' in a string; got a "
@@ -218,12 +218,12 @@ Diagnostic explain_syntax(std::string_view text, const ParserState& state) {
                                   expected == "a JSON value"))
         return error_at(text, found.begin,
                         fmt::format("expected a number of at most 1.8e308; got {}",
-                                    quoted(found.text)));
+                                    in_quotes(found.text)));
     std::string got = "the end of the file";
     if (found.is_string())
-        got = fmt::format("a string ({})", quoted(found.text.substr(1, found.text.size() - 2)));
+        got = fmt::format("a string ({})", in_quotes(found.text.substr(1, found.text.size() - 2)));
     else if (!found.text.empty())
-        got = quoted(found.text);
+        got = in_quotes(found.text);
     return error_at(text, found.begin, fmt::format("expected {}; got {}", expected, got),
                     hint_for(stop, expected));
 }

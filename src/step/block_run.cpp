@@ -60,10 +60,12 @@ void BlockRun::plan_lifetimes() {
     constexpr std::size_t kNever = static_cast<std::size_t>(-1);
     const std::size_t count = block_.ops.size();
     dies_.assign(block_.tensors.size(), 0);
+    // What the last op of a scope makes is its result: the enclosing scope owns it.
     const auto scope_end = [&](std::size_t op) {
         std::size_t end = count;
         for (const Scope& scope : block_.scopes)
-            if (at(scope.first_op) <= op && op < at(scope.end_op)) end = std::min(end, at(scope.end_op));
+            if (at(scope.first_op) <= op && op + 1 < at(scope.end_op))
+                end = std::min(end, at(scope.end_op));
         return end;
     };
     for (std::size_t i = 0; i < count; ++i) {

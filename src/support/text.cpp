@@ -55,7 +55,7 @@ bool has_control_characters(std::string_view text) {
     return false;
 }
 
-std::string quoted(std::string_view text, std::size_t limit) {
+std::string in_quotes(std::string_view text, std::size_t limit) {
     std::string out = "'";
     std::size_t shown = 0;
     while (!text.empty()) {

@@ -201,7 +201,7 @@ TEST_CASE("what is no JSON is refused with its place and the reason", "[spec]") 
          "error: /a: expected every key once; got 'a' again\n"},
     };
     for (const Case& c : cases) {
-        INFO(quoted(c.document));
+        INFO(in_quotes(c.document));
         const Result<KeyTree> tree = parse_json(c.document, "run.json");
         REQUIRE_FALSE(tree.ok());
         CHECK(shown(tree.errors()) == c.errors);

@@ -120,10 +120,10 @@ TEST_CASE("quoted makes any bytes safe to print", "[support]") {
         {std::string(41, 'x'), "'" + std::string(40, 'x') + "...'"},
         {std::string(40, 'x'), "'" + std::string(40, 'x') + "'"},
     }));
-    CHECK(quoted(text) == shown);
-    CHECK(quoted("abcdef", 3) == "'abc...'");
+    CHECK(in_quotes(text) == shown);
+    CHECK(in_quotes("abcdef", 3) == "'abc...'");
     // A cut never splits a character.
-    CHECK(quoted("\xc3\xa9\xc3\xa9", 1) == "'\xc3\xa9...'");
+    CHECK(in_quotes("\xc3\xa9\xc3\xa9", 1) == "'\xc3\xa9...'");
 }
 
 TEST_CASE("utf8_length knows the well-formed sequences", "[support]") {
