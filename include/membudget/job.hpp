@@ -124,6 +124,10 @@ struct ResolveInputs {
 /// Names -> rows, defaults, checks. All mistakes of meaning in one run.
 [[nodiscard]] Result<Job> resolve(const Spec& spec, const ResolveInputs& inputs);
 
+/// The model alone, also where its training step is not simulated. A spec without an architecture is
+/// an error.
+[[nodiscard]] Result<Model> resolve_model(const Spec& spec, const ResolveInputs& inputs);
+
 /// A device row: product name and capacity.
 struct Device {
     std::string_view name;

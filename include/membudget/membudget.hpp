@@ -27,6 +27,7 @@ struct Document {
 };
 
 /// Reads `path` (or "-"): a spec, or a bare model config that becomes `{"membudget": 1, "model": ...}`.
+/// A `path` that is no existing file may be the name of a model of the catalogue.
 [[nodiscard]] Result<Document> read_document(const std::string& path);
 
 /// The same from text already at hand; paths in it are relative to the folder of `file`.
@@ -45,6 +46,9 @@ struct Document {
 
 /// spec tree -> Spec -> Job: the estimate's first half.
 [[nodiscard]] Result<Job> resolve_document(const Document& document);
+
+/// spec tree -> Spec -> Model: for questions about the network alone.
+[[nodiscard]] Result<Model> resolve_document_model(const Document& document);
 
 /// One estimated job.
 struct Estimate {

@@ -233,6 +233,21 @@ struct Family {
 /// `architecture` overrides the class that the config names. Unknown families are unsupported.
 [[nodiscard]] Result<Model> build_model(const KeyTree& config, std::string_view architecture = {});
 
+/// A well-known model that needs no file: what its published config says.
+struct CatalogueModel {
+    std::string_view name;          ///< "llama-3.1-8b"
+    std::string_view doc;           ///< where it is published: "meta-llama/Llama-3.1-8B"
+    std::string_view family;        ///< a row of `families()`
+    std::string_view architecture;  ///< the class that is built unless another is asked for
+    std::int64_t parameters = 0;    ///< `ParameterCounts::total` of that class
+    std::string_view source;        ///< where the keys and the count are from
+    std::string_view keys;          ///< its config, as a JSON object: the keys that decide something
+
+    /// The config, as `build_model` reads it.
+    [[nodiscard]] KeyTree config() const;
+};
+[[nodiscard]] Table<CatalogueModel> catalogue();
+
 // ------------------------------------------------------------------------------------------------
 
 template <class Visit>

@@ -52,6 +52,12 @@ struct Explanation {
     std::vector<LiveTensor> tensors;            ///< live at the peak under `path`
 };
 
+/// A model, for `inspect`.
+struct Inspection {
+    std::string name;
+    const Model* model = nullptr;
+};
+
 /// Rows of a table of the program, for `list`.
 struct Listing {
     std::string kind;                           ///< "optimizers"
@@ -66,6 +72,7 @@ struct ReportData {
     std::vector<Delta> deltas;
     std::optional<Baseline> baseline;
     std::optional<Explanation> explanation;
+    std::optional<Inspection> inspection;
     std::optional<Listing> listing;
     Diagnostics errors;                         ///< when not empty, nothing else counts
 };

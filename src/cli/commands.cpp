@@ -10,6 +10,8 @@ constexpr Command kCommands[] = {
      "membudget compare spec.json", run_compare},
     {"explain", "one term: its formula with the numbers put in, its basis and its source",
      "membudget explain spec.json activations", run_explain},
+    {"inspect", "a model's parameters: counts and bytes per component, and every tensor",
+     "membudget inspect llama-3.1-8b", run_inspect},
     {"list", "the names that a spec may use: optimizers, precisions, devices, ...",
      "membudget list optimizers", run_list},
 };

@@ -7,11 +7,13 @@ namespace membudget::cli {
 namespace {
 
 constexpr const char* kFooter =
-    "SPEC is a spec, a model's config.json, or - for standard input.\n\n"
+    "SPEC is a spec, a model's config.json, a name (`membudget list models`), or - for\n"
+    "standard input.\n\n"
     "Examples:\n"
     "  membudget estimate spec.json\n"
     "  membudget estimate config.json --batch 1 --seq 8192 --optimizer adamw \\\n"
     "      --precision bf16-autocast --budget 80GB\n"
+    "  membudget estimate llama-3.1-8b --batch 1 --seq 8192 --checkpointing full\n"
     "  membudget estimate spec.json --scenario activation_checkpointing\n"
     "  membudget estimate spec.json --format json | jq .totals.allocated";
 

@@ -52,6 +52,14 @@ Rows list_families() {
     return out;
 }
 
+Rows list_models() {
+    Rows out;
+    for (const CatalogueModel& row : catalogue())
+        out.push_back({text(row.name), text(row.family), std::to_string(row.parameters),
+                       text(row.doc), text(row.architecture), text(row.source)});
+    return out;
+}
+
 Rows list_kernels() {
     Rows out;
     for (const Kernel& row : kernels())
@@ -107,6 +115,8 @@ constexpr Kind kKinds[] = {
     {"shardings", "what data-parallel ranks share", "name doc source", list_shardings},
     {"families", "model families that a config may name", "name doc architectures source",
      list_families},
+    {"models", "models that a spec or a command may name",
+     "name family parameters doc architecture source", list_models},
     {"kernels", "implementations of each op", "name op doc source", list_kernels},
     {"devices", "devices, with the bytes that a process can use", "name capacity_bytes doc source",
      list_devices},

@@ -52,43 +52,38 @@ void Resolver::warn(std::string id, std::string text) {
     job_.warnings.push_back({std::move(id), std::move(text)});
 }
 
-void Resolver::model() {
+std::optional<Model> Resolver::build() {
     const ModelSpec& model = spec_.model;
-    if (model.parameters) {
-        job_.anonymous_parameters = *model.parameters;
-        return;
-    }
     const KeyTree* config = nullptr;
     std::string file = spec_.file;
     std::string pointer = "/model";
-    KeyTree family_config;
+    KeyTree own_config;
     if (model.family) {
         const Family* row = families().find(model.family->name);
         if (row == nullptr) {
             problems_.invalid(model.family->pointer,
                               fmt::format("expected a model family; got '{}'", model.family->name),
                               hint_for(families(), model.family->name, "families"));
-            return;
+            return std::nullopt;
         }
-        family_config = model.family_config;
-        family_config.at_or_add("model_type") = KeyTree(model.family->name);
+        own_config = model.family_config;
+        own_config.at_or_add("model_type") = KeyTree(model.family->name);
         Diagnostics unknown = unknown_keys(*row, model.family_config);
         unknown.prefix_pointers("/model");
         problems_.take(std::move(unknown));
-        config = &family_config;
+        config = &own_config;
     } else if (inputs_.config) {
         config = &*inputs_.config;
         file = inputs_.config_file;
         pointer.clear();
     } else if (model.name) {
-        problems_.unsupported(model.name->pointer,
-                              fmt::format("the catalogue of models by name is not built in yet; got '{}'",
-                                          model.name->name),
-                              "give the model's config.json as model.config, or its dimensions as "
-                              "model.family");
-        return;
+        const CatalogueModel* row = find_row(catalogue(), model.name->name, model.name->pointer,
+                                             "a model of the catalogue", "models");
+        if (row == nullptr) return std::nullopt;
+        own_config = row->config();
+        config = &own_config;
     }
-    if (config == nullptr) return;
+    if (config == nullptr) return std::nullopt;
     Result<Model> built =
         build_model(*config, model.architecture ? std::string_view(model.architecture->name) : "");
     if (!built) {
@@ -96,17 +91,40 @@ void Resolver::model() {
         why.prefix_pointers(pointer);
         why.set_file(file);
         problems_.take(std::move(why));
+        return std::nullopt;
+    }
+    return std::move(built).value();
+}
+
+void Resolver::model() {
+    if (spec_.model.parameters) {
+        job_.anonymous_parameters = *spec_.model.parameters;
         return;
     }
-    job_.model = std::make_shared<const Model>(std::move(built).value());
+    std::optional<Model> built = build();
+    if (!built) return;
+    job_.model = std::make_shared<const Model>(std::move(*built));
     for (const std::string& note : job_.model->notes) assume("model.config", note, job_.model->source);
     if (!job_.model->step_unsupported.empty())
         problems_.unsupported("/model", fmt::format("the training step of {} is not simulated: {}",
                                                     job_.model->architecture,
                                                     job_.model->step_unsupported),
-                              fmt::format("its {0} parameters still count: a spec with \"model\": "
-                                          "{{\"parameters\": {0}}} and the activations as a stated term",
+                              fmt::format("`membudget inspect` lists its parameters; a spec with \"model\": "
+                                          "{{\"parameters\": {}}} and the activations as a stated term "
+                                          "estimates the rest",
                                           count_parameters(*job_.model).total.count()));
+}
+
+Result<Model> Resolver::only_model() {
+    std::optional<Model> built = build();
+    if (built) return std::move(*built);
+    if (problems_.empty())
+        problems_.invalid("/model", "expected a model with an architecture; got " +
+                                        std::string(spec_.model.parameters
+                                                        ? "a bare count of parameters"
+                                                        : "none"));
+    problems_.set_file(spec_.file);
+    return problems_;
 }
 
 void Resolver::parallelism() {
@@ -405,6 +423,10 @@ void Resolver::options() {
 
 Result<Job> resolve(const Spec& spec, const ResolveInputs& inputs) {
     return Resolver(spec, inputs).run();
+}
+
+Result<Model> resolve_model(const Spec& spec, const ResolveInputs& inputs) {
+    return Resolver(spec, inputs).only_model();
 }
 
 }  // namespace membudget

@@ -15,9 +15,12 @@ class Resolver {
 public:
     Resolver(const Spec& spec, const ResolveInputs& inputs);
     [[nodiscard]] Result<Job> run();
+    [[nodiscard]] Result<Model> only_model();
 
 private:
     void model();
+    /// The model that the spec describes; absent after a diagnostic, and where it describes none.
+    [[nodiscard]] std::optional<Model> build();
     void parallelism();
     void precision();
     void optimizer();

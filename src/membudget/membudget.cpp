@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <filesystem>
+#include <system_error>
 #include <utility>
 
 namespace membudget {
@@ -52,6 +54,40 @@ Result<Document> document_of_config(KeyTree config, const std::string& file) {
     return out;
 }
 
+ResolveInputs inputs_of(const Document& document) {
+    return {.config = document.config,
+            .config_file = document.config_file,
+            .base_micro_batch_size = document.base_micro_batch_size,
+            .base_sequence_length = document.base_sequence_length};
+}
+
+/// A document for a model of the catalogue. A name with a '/' or of an existing file is a path.
+std::optional<Document> document_of_name(const std::string& name) {
+    std::error_code ignored;
+    if (catalogue().find(name) == nullptr || std::filesystem::exists(name, ignored))
+        return std::nullopt;
+    Document out;
+    out.file = name;
+    out.tree.at_or_add("membudget") = KeyTree(std::int64_t{1});
+    out.tree.at_or_add("model").at_or_add("name") = KeyTree(name);
+    return out;
+}
+
+/// A name that looks like none of a file gets the nearest one of the catalogue as its hint.
+Diagnostics maybe_a_name(const Diagnostics& errors, const std::string& path) {
+    std::error_code ignored;
+    if (path.find('/') != std::string::npos || std::filesystem::exists(path, ignored))
+        return errors;
+    const std::string_view near = catalogue().closest(path);
+    Diagnostics out;
+    for (Diagnostic error : errors.list()) {
+        if (error.hint.empty() && !near.empty())
+            error.hint = fmt::format("did you mean the model '{}'?", near);
+        out.add(std::move(error));
+    }
+    return out;
+}
+
 /// Remembers the shape for which the file states its terms, before the first change of it.
 void remember_base_shape(Document& document) {
     if (document.base_micro_batch_size || document.tree.find("terms") == nullptr) return;
@@ -97,14 +133,19 @@ bool is_exact_in_json(const Ledger& ledger) {
 Result<Job> resolve_document(const Document& document) {
     auto spec = read_spec(document.tree, document.file);
     if (!spec) return spec.errors();
-    ResolveInputs inputs;
-    inputs.config = document.config;
-    inputs.config_file = document.config_file;
-    inputs.base_micro_batch_size = document.base_micro_batch_size;
-    inputs.base_sequence_length = document.base_sequence_length;
-    auto job = resolve(*spec, inputs);
+    auto job = resolve(*spec, inputs_of(document));
     if (job) return job;
     Diagnostics errors = job.errors();
+    errors.set_file(document.file);
+    return errors;
+}
+
+Result<Model> resolve_document_model(const Document& document) {
+    auto spec = read_spec(document.tree, document.file);
+    if (!spec) return spec.errors();
+    auto model = resolve_model(*spec, inputs_of(document));
+    if (model) return model;
+    Diagnostics errors = model.errors();
     errors.set_file(document.file);
     return errors;
 }
@@ -141,8 +182,9 @@ Result<Document> read_document_text(const std::string& text, const std::string& 
 }
 
 Result<Document> read_document(const std::string& path) {
+    if (auto document = document_of_name(path)) return std::move(*document);
     const auto text = read_text(path);
-    if (!text) return text.errors();
+    if (!text) return maybe_a_name(text.errors(), path);
     return read_document_text(*text, path);
 }
 

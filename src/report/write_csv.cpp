@@ -1,6 +1,7 @@
 #include <string>
 
 #include "report/figures.hpp"
+#include "report/inspection.hpp"
 #include "report/writers.hpp"
 
 namespace membudget::report {
@@ -46,6 +47,17 @@ void append_terms(std::string& out, const ReportData& data) {
         }
 }
 
+void append_tensors(std::string& out, const Model& model) {
+    append_record(out, {"name", "checkpoint_name", "component", "shape", "elements", "trainable",
+                        "tied_to"});
+    for_each_tensor(model, [&](const std::string& name, const std::string& tied_to,
+                               const std::string& checkpoint_name, const Parameter& parameter) {
+        append_record(out, {name, checkpoint_name, std::string(name_of(parameter.component)),
+                            shape_text(parameter.shape), std::to_string(parameter.elements().count()),
+                            parameter.trainable ? "true" : "false", tied_to});
+    });
+}
+
 }  // namespace
 
 std::string write_csv(const ReportData& data, const WriteOptions&) {
@@ -55,7 +67,10 @@ std::string write_csv(const ReportData& data, const WriteOptions&) {
         for (const auto& row : data.listing->rows) append_record(out, row);
         return out;
     }
-    append_terms(out, data);
+    if (data.inspection)
+        append_tensors(out, *data.inspection->model);
+    else
+        append_terms(out, data);
     return out;
 }
 

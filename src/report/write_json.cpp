@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "report/figures.hpp"
+#include "report/inspection.hpp"
 #include "report/writers.hpp"
 
 /// The contract with scripts: every key is always there, in this order; what is unknown is null,
@@ -209,6 +210,46 @@ void add_explanation(Json& out, const ReportData& data) {
                         {"tensors", std::move(tensors)}};
 }
 
+void add_inspection(Json& out, const ReportData& data) {
+    for (const char* key : {"name", "family", "architecture", "source", "dtype", "parameters"})
+        out[key] = nullptr;
+    for (const char* key : {"components", "tensors", "notes"}) out[key] = Json::array();
+    out["step_unsupported"] = nullptr;
+    if (!data.inspection) return;
+    const Model& model = *data.inspection->model;
+    const Dtype* own = dtype_of(model);
+    const ParameterCounts counts = count_parameters(model);
+    out["name"] = data.inspection->name;
+    out["family"] = model.family;
+    out["architecture"] = model.architecture;
+    out["source"] = text_or_null(model.source);
+    if (own != nullptr) out["dtype"] = own->name;
+    out["parameters"] = {{"total", counts.total.count()},
+                         {"untied_total", counts.untied.count()},
+                         {"active", counts.active.count()},
+                         {"trainable", counts.trainable.count()}};
+    for (const ComponentCounts& component : components_of(model))
+        out["components"].push_back(
+            {{"component", name_of(component.component)},
+             {"tensors", component.tensors},
+             {"total", component.total.count()},
+             {"untied_total", component.untied.count()},
+             {"trainable", component.trainable.count()},
+             {"bytes", own == nullptr ? Json(nullptr) : Json(bytes_of(component.total, *own).count())},
+             {"fp32_bytes", bytes_of(component.total, dtype::fp32).count()}});
+    for_each_tensor(model, [&](const std::string& name, const std::string& tied_to,
+                               const std::string& checkpoint_name, const Parameter& parameter) {
+        out["tensors"].push_back({{"name", name},
+                                  {"checkpoint_name", text_or_null(checkpoint_name)},
+                                  {"component", name_of(parameter.component)},
+                                  {"shape", parameter.shape},
+                                  {"trainable", parameter.trainable},
+                                  {"tied_to", text_or_null(tied_to)}});
+    });
+    out["notes"] = model.notes;
+    out["step_unsupported"] = text_or_null(model.step_unsupported);
+}
+
 void add_listing(Json& out, const ReportData& data) {
     out["kind"] = nullptr;
     out["rows"] = Json::array();
@@ -232,6 +273,8 @@ std::string write_json(const ReportData& data, const WriteOptions&) {
     out["command"] = text_or_null(data.command);
     if (data.command == "list")
         add_listing(out, data);
+    else if (data.command == "inspect")
+        add_inspection(out, data);
     else
         add_body(out, data.reports.empty() ? nullptr : &data.reports.front());
     if (data.command == "compare") add_comparison(out, data);

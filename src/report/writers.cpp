@@ -25,6 +25,7 @@ constexpr Form kForms[] = {
     {"estimate", report::estimate_form},
     {"compare", report::compare_form},
     {"explain", report::explain_form},
+    {"inspect", report::inspect_form},
     {"list", report::list_form},
 };
 static_assert(names_are_unique(kForms));

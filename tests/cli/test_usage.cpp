@@ -29,7 +29,7 @@ TEST_CASE("wrong usage exits 2 with what is wrong and what to do") {
     const auto [words, error, hint] = GENERATE(table<Words, std::string, std::string>({
         {{}, "expected a command", "see `membudget --help`"},
         {{"estmate"}, "unknown command 'estmate'", "did you mean 'estimate'?"},
-        {{"inspect"}, "unknown command 'inspect'", "see `membudget --help`"},
+        {{"forecast"}, "unknown command 'forecast'", "see `membudget --help`"},
         {{"--budget", "1GB"}, "unknown option '--budget'",
          "options follow the command: membudget COMMAND [OPTIONS] ..."},
         {{"estimate"}, "estimate needs a SPEC", "see `membudget estimate --help`"},

@@ -1,0 +1,46 @@
+#include <fmt/format.h>
+
+#include "cli/job_flags.hpp"
+#include "cli/session.hpp"
+
+namespace membudget::cli {
+namespace {
+
+constexpr const char* kFooter =
+    "MODEL is a model's config.json, a spec, a name (`membudget list models`), or - for\n"
+    "standard input. The json and csv formats list every tensor.\n\n"
+    "Examples:\n"
+    "  membudget inspect llama-3.1-8b\n"
+    "  membudget inspect config.json --architecture LlamaForSequenceClassification\n"
+    "  membudget inspect config.json --format csv";
+
+Result<Document> read(const std::string& path, const std::string& architecture) {
+    auto document = read_document(path);
+    if (!document || architecture.empty()) return document;
+    return with_patch(*document, patch_at("/model/architecture", KeyTree(architecture)));
+}
+
+}  // namespace
+
+ExitCode run_inspect(Arguments arguments, Streams& streams) {
+    std::string path, architecture;
+    Session session("inspect", streams, kFooter);
+    session.app().add_option("MODEL", path, "a model's config.json, a spec, or a name");
+    session.app().add_option("--architecture", architecture,
+                             "class to build instead of the config's")
+        ->type_name("NAME")->group("The model");
+    if (const auto exit = session.parse(arguments)) return *exit;
+    if (path.empty()) return session.fail_usage("inspect needs a MODEL");
+
+    const auto document = read(path, architecture);
+    if (!document) return session.fail(document.errors());
+    const auto model = resolve_document_model(*document);
+    if (!model) return session.fail(model.errors());
+
+    ReportData data;
+    data.command = "inspect";
+    data.inspection = Inspection{.name = display_name(*document), .model = &*model};
+    return session.finish(data);
+}
+
+}  // namespace membudget::cli
