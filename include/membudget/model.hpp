@@ -5,6 +5,7 @@
 /// Knows nothing of precision, sharding or time: kernels say *how* an op is computed.
 
 #include <cstdint>
+#include <iosfwd>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -247,6 +248,70 @@ struct CatalogueModel {
     [[nodiscard]] KeyTree config() const;
 };
 [[nodiscard]] Table<CatalogueModel> catalogue();
+
+// --- weight files ---------------------------------------------------------------------------------
+
+/// Formats of weight files whose headers are read; the weights themselves never are.
+enum class WeightFormat {
+    safetensors,  ///< names, types and exact shapes
+    index,        ///< `*.index.json` over shards: names and total bytes, no shapes
+    gguf,         ///< names of llama.cpp, types and exact shapes
+};
+[[nodiscard]] std::string_view name_of(WeightFormat format);
+
+/// A tensor of a weight file.
+struct WeightTensor {
+    std::string name;
+    std::vector<std::int64_t> shape;  ///< in the framework's order; empty in an index
+    std::string dtype;                ///< as the format names it ("BF16", "Q4_K"); empty in an index
+    Elements elements;
+    Bytes bytes;
+    std::string shard;                ///< file that holds it; only in an index
+};
+
+/// What the header of a weight file says.
+struct WeightFile {
+    WeightFormat format = WeightFormat::safetensors;
+    std::string file;                     ///< as the user named it
+    std::vector<WeightTensor> tensors;    ///< in the order of the header
+    std::optional<Bytes> total_bytes;     ///< of all tensors; an index need not say it
+};
+
+/// Reads the header of a safetensors file of `size` bytes from the start of `in`. Refuses what the
+/// format forbids: a header over 100,000,000 bytes, repeated names, unknown types, data that
+/// overlaps, leaves holes or does not end with the file. Reads no byte after the header.
+/// Pointers of diagnostics point into the header's JSON.
+[[nodiscard]] Result<WeightFile> read_safetensors_header(std::istream& in, std::int64_t size,
+                                                         std::string_view file);
+/// Reads the text of a `*.index.json`. Keys that it does not know are skipped.
+[[nodiscard]] Result<WeightFile> read_safetensors_index(std::string_view text,
+                                                        std::string_view file);
+/// Reads the header of a GGUF file of `size` bytes, version 2 or 3, from the start of `in`.
+/// Big-endian files and other versions are unsupported. Pointers of diagnostics are
+/// `/metadata/KEY` and `/tensors/NAME`.
+[[nodiscard]] Result<WeightFile> read_gguf_header(std::istream& in, std::int64_t size,
+                                                  std::string_view file);
+/// Reads the header of a weight file of any of these formats, which its content tells.
+[[nodiscard]] Result<WeightFile> read_weights(const std::string& path);
+
+/// One tensor in which a weight file and a model differ.
+struct WeightDifference {
+    std::string tensor;  ///< its name in the file, or in the model when the file lacks it
+    std::string what;    ///< "expected shape [8, 4]; got [4, 8]", "in the file, not in the model", ...
+    std::string reason;  ///< why that is no mistake ("buffer, not a parameter"); empty: unexplained
+};
+
+/// A weight file beside the model that a config describes.
+struct WeightCheck {
+    std::int64_t matched = 0;  ///< tensors of the file that are parameters of the model
+    Elements parameters;       ///< of the model, a tied tensor once
+    std::vector<WeightDifference> differences;
+    /// Nothing is left unexplained.
+    [[nodiscard]] bool ok() const;
+};
+/// Compares names and shapes, and of an index the total against parameters x bytes of the type. A
+/// GGUF file names its tensors otherwise: there only the number of elements is compared.
+[[nodiscard]] WeightCheck check_weights(const Model& model, const WeightFile& weights);
 
 // ------------------------------------------------------------------------------------------------
 
