@@ -86,7 +86,7 @@ Diagnostic unknown_weights(const std::string& path, std::string_view start) {
     return refuse(path, start.empty()
                             ? "expected a safetensors file, its index or a GGUF file; got an empty file"
                             : "expected a safetensors file, its index or a GGUF file; got one that "
-                              "starts with " + quoted(start, 16));
+                              "starts with " + in_quotes(start, 16));
 }
 
 }  // namespace

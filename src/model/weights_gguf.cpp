@@ -146,7 +146,7 @@ public:
 private:
     void read_start() {
         const std::string magic = in_.text(4, "");
-        if (magic != "GGUF") stop("", "expected a file that starts with 'GGUF'; got " + quoted(magic));
+        if (magic != "GGUF") stop("", "expected a file that starts with 'GGUF'; got " + in_quotes(magic));
         const std::uint32_t version = in_.u32("");
         // A version is small: one with empty low bytes was written the other way round.
         if ((version & 0xFFFF) == 0 && version != 0)

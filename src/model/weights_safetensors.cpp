@@ -190,7 +190,7 @@ Result<WeightFile> read_header(std::istream& in, std::int64_t size) {
     if (!in.read(text.data(), static_cast<std::streamsize>(bytes)))
         return refuse(fmt::format("expected a header of {} bytes; it cannot be read", bytes));
     if (!text.starts_with('{'))
-        return refuse("expected a header that starts with '{'; got " + quoted(text, 8));
+        return refuse("expected a header that starts with '{'; got " + in_quotes(text, 8));
     const Result<KeyTree> header =
         parse_json(text, {}, DuplicateKeys::refuse,
                    {.bytes = static_cast<std::size_t>(kLargestSafetensorsHeader), .depth = 8});
