@@ -24,8 +24,7 @@ struct Findings {
 /// Looks at `include`, `src` and `tests` below `root`.
 [[nodiscard]] Findings check_tree(const std::filesystem::path& root);
 
-/// The parts in order; an include may only point up this list. `membudget` is the facade: one
-/// header, and one source in the folder of `scenario`.
+/// The parts in order; an include may only point up this list. `membudget` is the facade.
 [[nodiscard]] std::span<const std::string_view> parts();
 
 }  // namespace layering
