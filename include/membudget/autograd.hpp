@@ -81,6 +81,9 @@ enum class Backend {
     cpu,   ///< exact sizes
 };
 
+/// What the allocator adds to a request of `bytes`.
+[[nodiscard]] std::int64_t rounding_of(std::int64_t bytes, Backend backend);
+
 class Tape;
 
 /// A reference to a tensor, as a Python name or a C++ local holds one. Copying adds a reference;
@@ -143,12 +146,9 @@ struct BackwardStep {
         grad,        ///< allocate the gradient of edge `index`
         pass,        ///< hand the gradient of the output on to edge `index`
         pass_view,   ///< the same as a view, which forbids later accumulation in place
-        temp_grad,   ///< transient `index` is the gradient of edge `edge`
-        drop_output, ///< the gradient of the output is no longer needed
     };
     Kind kind = Kind::temp;
     std::int16_t index = 0;
-    std::int16_t edge = 0;
     std::int64_t bytes = 0;
     const char* what = "";
 };
@@ -259,8 +259,6 @@ public:
     [[nodiscard]] TermId term_of(const Ref& tensor) const;
     /// How many saved tensors of this tape refer to the tensor's storage.
     [[nodiscard]] std::int32_t saved_count(const Ref& tensor) const;
-    /// How many tensors were saved by ops up to now.
-    [[nodiscard]] std::size_t saves() const { return saved_.size(); }
     /// A gradient that crosses a boundary between blocks.
     struct BoundaryGradient {
         bool exists = false;
@@ -271,8 +269,6 @@ public:
     void seed(const Ref& output, BoundaryGradient gradient);
     /// The gradient of the loss, the last node's output: one number, allocated here.
     void seed_loss();
-    /// A gradient that other blocks left for a borrowed input; new ones are added to it.
-    void seed_input(const Ref& input, BoundaryGradient gradient);
     /// Runs all nodes, the latest first. Frees saved tensors as nodes finish.
     void backward();
     /// The gradient that backward left for an adopted or borrowed input; it lives on.
@@ -340,7 +336,9 @@ private:
     void retain(std::int32_t storage) { ++storages_[static_cast<std::size_t>(storage)].refs; }
     void release(std::int32_t storage);
     void emit(std::int32_t storage, int sign);
-    [[nodiscard]] std::int64_t rounding_of(std::int64_t bytes) const;
+    [[nodiscard]] std::int64_t rounding_of(std::int64_t bytes) const {
+        return membudget::rounding_of(bytes, backend_);
+    }
     TensorRow& row(const Ref& ref) { return tensors_[static_cast<std::size_t>(ref.tensor_)]; }
     [[nodiscard]] const TensorRow& row(const Ref& ref) const {
         return tensors_[static_cast<std::size_t>(ref.tensor_)];
@@ -384,14 +382,12 @@ public:
     [[nodiscard]] bool active() const { return active_; }
     [[nodiscard]] bool needs(std::size_t input) const;
     void save(const Ref& tensor);
-    /// Allocates a transient in backward; returns its number for `drop` and `temp_grad`.
+    /// Allocates a transient in backward; returns its number for `drop`.
     std::int16_t temp(std::int64_t bytes, const char* what);
     void drop(std::int16_t temp);
     void grad(std::size_t input, const char* what = "grad input");
     void pass(std::size_t input);
     void pass_view(std::size_t input);
-    void temp_grad(std::int16_t temp, std::size_t input);
-    void drop_output();
     /// Makes `output` (or several, for chunk) the node's output.
     void finish(Ref& output);
     void finish(std::span<Ref> outputs);

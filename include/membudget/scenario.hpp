@@ -43,9 +43,6 @@ struct Technique {
 /// The value at an RFC 6901 pointer, or null when there is none.
 [[nodiscard]] const KeyTree* value_at(const KeyTree& tree, std::string_view pointer);
 
-/// True when `path` is `ancestor` or lies below it: for pointers and for paths of terms.
-[[nodiscard]] bool is_at_or_below(std::string_view path, std::string_view ancestor);
-
 /// A pointer whose value differs between two documents, with both values as text.
 struct KnobChange {
     std::string pointer;

@@ -112,6 +112,9 @@ private:
 /// escaped, and what exceeds `limit` characters is cut and replaced by "...".
 [[nodiscard]] std::string in_quotes(std::string_view text, std::size_t limit = 40);
 
+/// True when `path` is `ancestor` or lies below it: for pointers and for paths of terms.
+[[nodiscard]] bool is_at_or_below(std::string_view path, std::string_view ancestor);
+
 /// Levenshtein distance between `a` and `b`, or `limit + 1` once it is known to exceed `limit`.
 [[nodiscard]] std::size_t edit_distance(std::string_view a, std::string_view b, std::size_t limit);
 

@@ -52,8 +52,8 @@ bool Ref::requires_grad() const { return tape_ != nullptr && tape_->row(*this).r
 
 // --- storages ------------------------------------------------------------------------------------
 
-std::int64_t Tape::rounding_of(std::int64_t bytes) const {
-    if (backend_ == Backend::cpu) return 0;
+std::int64_t rounding_of(std::int64_t bytes, Backend backend) {
+    if (backend == Backend::cpu) return 0;
     return align_up(Bytes(bytes), kCudaBlock).count() - bytes;
 }
 
@@ -199,32 +199,24 @@ void Tape::NodeBuilder::add_step(BackwardStep step) {
 }
 
 std::int16_t Tape::NodeBuilder::temp(std::int64_t bytes, const char* what) {
-    if (active_) add_step({BackwardStep::Kind::temp, temps_, 0, bytes, what});
+    if (active_) add_step({BackwardStep::Kind::temp, temps_, bytes, what});
     return temps_++;
 }
 
 void Tape::NodeBuilder::drop(std::int16_t temp) {
-    if (active_) add_step({BackwardStep::Kind::drop, temp, 0, 0, ""});
+    if (active_) add_step({BackwardStep::Kind::drop, temp, 0, ""});
 }
 
 void Tape::NodeBuilder::grad(std::size_t input, const char* what) {
-    if (needs(input)) add_step({BackwardStep::Kind::grad, edge_of_[input], 0, 0, what});
+    if (needs(input)) add_step({BackwardStep::Kind::grad, edge_of_[input], 0, what});
 }
 
 void Tape::NodeBuilder::pass(std::size_t input) {
-    if (needs(input)) add_step({BackwardStep::Kind::pass, edge_of_[input], 0, 0, ""});
+    if (needs(input)) add_step({BackwardStep::Kind::pass, edge_of_[input], 0, ""});
 }
 
 void Tape::NodeBuilder::pass_view(std::size_t input) {
-    if (needs(input)) add_step({BackwardStep::Kind::pass_view, edge_of_[input], 0, 0, ""});
-}
-
-void Tape::NodeBuilder::temp_grad(std::int16_t temp, std::size_t input) {
-    if (needs(input)) add_step({BackwardStep::Kind::temp_grad, temp, edge_of_[input], 0, ""});
-}
-
-void Tape::NodeBuilder::drop_output() {
-    if (active_) add_step({BackwardStep::Kind::drop_output, 0, 0, 0, ""});
+    if (needs(input)) add_step({BackwardStep::Kind::pass_view, edge_of_[input], 0, ""});
 }
 
 void Tape::NodeBuilder::finish(Ref& output) { finish(std::span<Ref>(&output, 1)); }
@@ -277,14 +269,6 @@ Ref Tape::alias(const Ref& tensor) {
 
 TermId Tape::term_of(const Ref& tensor) const { return storages_[at(row(tensor).storage)].term; }
 
-void Tape::seed_input(const Ref& input, BoundaryGradient gradient) {
-    if (!gradient.exists) return;
-    storages_.push_back({gradient.bytes, rounding_of(gradient.bytes), 1, 0, terms_.backward, true,
-                         {op_, kBoundaryGradient}});
-    inputs_[at(row(input).input)].gradient = {static_cast<std::int32_t>(storages_.size() - 1),
-                                              gradient.view};
-}
-
 void Tape::backward() {
     for (std::size_t i = nodes_.size(); i-- > 0;) {
         const Node& node = nodes_[i];
@@ -311,13 +295,6 @@ TermId Tape::gradient_term(const Edge& edge) const {
 void Tape::run_node(const Node& node) {
     temps_.clear();
     delivered_.clear();
-    const auto drop_outputs = [&] {
-        for (std::int32_t s = 0; s < node.slots; ++s) {
-            Gradient& slot = slots_[at(node.first_slot + s)];
-            if (slot.storage >= 0) release(slot.storage);
-            slot.storage = -1;
-        }
-    };
     const Gradient output = [&] {
         for (std::int32_t s = 0; s < node.slots; ++s)
             if (slots_[at(node.first_slot + s)].storage >= 0) return slots_[at(node.first_slot + s)];
@@ -351,15 +328,13 @@ void Tape::run_node(const Node& node) {
                     {node.first_edge + step.index,
                      {output.storage, output.view || step.kind == BackwardStep::Kind::pass_view}});
                 break;
-            case BackwardStep::Kind::temp_grad: {
-                const std::int32_t storage = temps_[static_cast<std::size_t>(step.index)];
-                delivered_.push_back({node.first_edge + step.edge, {storage, true}});
-                break;
-            }
-            case BackwardStep::Kind::drop_output: drop_outputs(); break;
         }
     }
-    drop_outputs();
+    for (std::int32_t s = 0; s < node.slots; ++s) {
+        Gradient& slot = slots_[at(node.first_slot + s)];
+        if (slot.storage >= 0) release(slot.storage);
+        slot.storage = -1;
+    }
     release_saved(node);
     for (const auto& [edge, gradient] : delivered_) deliver(edges_[at(edge)], gradient);
 }

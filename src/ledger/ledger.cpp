@@ -191,9 +191,7 @@ Ledger make_ledger(const Job& job, const std::optional<Budget>& budget) {
 Bytes at_peak(const Ledger& ledger, std::string_view path) {
     Bytes sum;
     for (const Term& term : ledger.terms)
-        if (term.path == path ||
-            (term.path.size() > path.size() && term.path.starts_with(path) && term.path[path.size()] == '/'))
-            sum += term.at_peak;
+        if (is_at_or_below(term.path, path)) sum += term.at_peak;
     return sum;
 }
 

@@ -116,11 +116,6 @@ void append_json(std::string& out, const KeyTree& tree) {
 
 }  // namespace
 
-bool is_at_or_below(std::string_view path, std::string_view ancestor) {
-    return path.starts_with(ancestor) &&
-           (path.size() == ancestor.size() || path[ancestor.size()] == '/');
-}
-
 KeyTree merge_patch(KeyTree target, const KeyTree& patch) {
     if (!patch.is(KeyTree::Kind::object)) return patch;
     if (!target.is(KeyTree::Kind::object)) target = KeyTree::object();

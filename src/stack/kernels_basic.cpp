@@ -89,8 +89,8 @@ void gated_activation(KernelCall& call) {
 }
 
 void fused_gated_activation(KernelCall& call) {
-    // Backward writes both gradients over the saved inputs, so nothing new is allocated
-    // [Liger-Kernel ops/swiglu.py swiglu_backward: a and b are overwritten].
+    // An upper figure: Liger's backward writes both gradients over the saved inputs
+    // [Liger-Kernel ops/swiglu.py swiglu_backward], Megatron's and TE's allocate them.
     Tape& tape = call.tape;
     const Ref gate = call.in(0);
     const Ref up = call.in(1);

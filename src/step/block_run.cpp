@@ -103,12 +103,10 @@ void BlockRun::run_op(std::size_t index) {
         return call;
     };
     tape_.book(term, static_cast<std::uint16_t>(index));
-    const std::size_t saved = tape_.saves();
     KernelCall call = call_of(op);
     call.early = std::move(early_results_[index]);
     job.kernel(op.kind).run(call);
     call.early.reset();
-    if (tape_.saves() > saved) last_saving_op_ = index;
     if (op.kind == OpKind::embedding && block_.input < 0) activations_ = &tensors_[at(op.outputs[0])].dtype();
     for (const int output : op.outputs) {
         const int shared = block_.tensors[at(output)].shared;

@@ -72,8 +72,6 @@ public:
     /// Runs ops [begin, end) into `events`.
     void forward(std::vector<Event>& events, std::size_t begin, std::size_t end);
     [[nodiscard]] std::size_t ops() const { return block_.ops.size(); }
-    /// The last op that saved a tensor, for the early stop of a recomputation.
-    [[nodiscard]] std::size_t last_saving_op() const { return last_saving_op_; }
 
     /// Keeps a tensor of the block beyond its names (`outputs.logits`) until `drop_kept`.
     void keep(int tensor);
@@ -118,7 +116,6 @@ private:
     Ref input_;                      ///< alias for the boundary gradient
     Ref output_alias_;
     std::vector<int> shared_of_;     ///< index of Model::shared -> tensor of the block; -1
-    std::size_t last_saving_op_ = 0;
     const Dtype* activations_ = nullptr;
 };
 

@@ -315,8 +315,8 @@ Tape::BoundaryGradient ModelPass::backward_visit(const Visit& visit, BlockRun* r
     input.requires_grad = true;
     BlockRun again(context_, block(visit.layer.block), input, shared_, how);
     again.keep_input();
-    // Without reentrance recomputation stops once the last saved tensor is there
-    // [torch/utils/checkpoint.py early_stop].
+    // Reentrant backward holds the output; without reentrance recomputation stops once the last saved
+    // tensor is there [torch/utils/checkpoint.py early_stop], here only after the last op has run.
     again.forward(recompute, 0, again.ops());
     if (!job_.checkpointing.reentrant) again.drop_output(recompute);
     again.end_autocast(recompute);

@@ -58,19 +58,16 @@ void anonymous_states(const Job& job, Step& step, std::vector<Event>& start) {
     plain("parameters", *precision.parameters, sharding.parameters);
     plain("gradients", precision.gradients != nullptr ? *precision.gradients : *precision.parameters,
           sharding.gradients);
-    const Dtype& updated =
-        precision.master_weights != nullptr ? *precision.master_weights : *precision.parameters;
+    const Dtype& updated = updated_dtype(precision);
     if (precision.master_weights != nullptr)
         plain("optimizer_states/master_weights", *precision.master_weights, sharding.states);
     // Without shapes the count is taken as one tensor.
     const std::array<std::int64_t, 1> shape{job.anonymous_parameters};
     for (std::size_t i = 0; i < job.optimizer.row->slots.size(); ++i) {
         const StateSlot& slot = job.optimizer.row->slots[i];
-        const Dtype* chosen = job.optimizer.slot_dtypes[i];
-        if (chosen == nullptr && slot.dtype == nullptr && !slot.quantized) chosen = precision.states;
         if (slot.paged_from > 0 && job.anonymous_parameters >= slot.paged_from) continue;
         array("optimizer_states/" + std::string(slot.name),
-              slot_bytes(slot, shape, updated, chosen, job.optimizer.options), sharding.states,
+              slot_bytes(slot, shape, updated, chosen_dtype(job, i), job.optimizer.options), sharding.states,
               fmt::format("{}: {} over {} parameters", job.optimizer.row->name, slot.rule,
                           group_digits(job.anonymous_parameters)),
               job.optimizer.row->source);
@@ -174,9 +171,7 @@ void StepBuilder::inputs(std::vector<Event>& start) {
     const std::int64_t tokens = job_.extents.rows(Rows::tokens);
     const TermId term = step_.terms.intern("activations/inputs");
     const std::int64_t bytes = bytes_of(Elements(tokens), dtype::int64).count();
-    const std::int64_t rounding =
-        job_.backend == Backend::cuda ? align_up(Bytes(bytes), 512).count() - bytes : 0;
-    start.push_back({bytes, rounding, 2, -1, term, {kNoOp, "token ids and labels"}});
+    start.push_back({bytes, rounding_of(bytes, job_.backend), 2, -1, term, {kNoOp, "token ids and labels"}});
     note(step_.notes, term,
          {Basis::exact, Total::allocated,
           fmt::format("2 x {} tokens x 8 B (int64 ids and labels)", group_digits(tokens)),

@@ -38,9 +38,7 @@ std::vector<Event> StatedTerms::enter(Phase phase, bool first_micro_batch) {
 bool StatedTerms::replaced(TermId term) const {
     const std::string& path = step_.terms.path(term);
     return std::any_of(rows_.begin(), rows_.end(), [&](const Row& row) {
-        const std::string& stated = step_.terms.path(row.term);
-        return path.size() >= stated.size() && path.compare(0, stated.size(), stated) == 0 &&
-               (path.size() == stated.size() || path[stated.size()] == '/');
+        return is_at_or_below(path, step_.terms.path(row.term));
     });
 }
 
@@ -62,7 +60,7 @@ std::vector<std::string> StatedTerms::missing() const {
     for (const std::string_view group :
          {"parameters", "gradients", "optimizer_states", "activations", "temporaries"}) {
         const bool stated = std::any_of(job_.stated.begin(), job_.stated.end(), [&](const ResolvedTerm& t) {
-            return t.path == group || t.path.starts_with(std::string(group) + "/");
+            return is_at_or_below(t.path, group);
         });
         const bool derived = job_.anonymous_parameters > 0 &&
                              (group == "parameters" || group == "gradients" || group == "optimizer_states");

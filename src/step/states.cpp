@@ -16,11 +16,6 @@ std::string size_formula(std::int64_t elements, const Dtype& type, std::int64_t 
     return degree > 1 ? fmt::format("{} / {} ranks", whole, degree) : whole;
 }
 
-/// The type of the tensor that the optimizer updates.
-const Dtype& updated_dtype(const Precision& precision) {
-    return precision.master_weights != nullptr ? *precision.master_weights : *precision.parameters;
-}
-
 /// Row and implementation for one parameter: the optimizer's, or its fallback's.
 struct Updater {
     const Optimizer* row = nullptr;
@@ -39,7 +34,28 @@ std::int64_t bytes(std::int64_t elements, const Dtype& type) {
     return bytes_of(Elements(elements), type).count();
 }
 
+/// Elements of a tensor of `shape`.
+std::int64_t numel_of(Shape shape) {
+    std::int64_t numel = 1;
+    for (const std::int64_t dimension : shape) numel = detail::checked_mul(numel, dimension);
+    return numel;
+}
+
+/// What the job chooses for a slot without a type of its own, unless it holds codes.
+const Dtype* precision_dtype(const Job& job, const StateSlot& slot) {
+    return slot.dtype == nullptr && !slot.quantized ? job.precision.states : nullptr;
+}
+
 }  // namespace
+
+const Dtype& updated_dtype(const Precision& precision) {
+    return precision.master_weights != nullptr ? *precision.master_weights : *precision.parameters;
+}
+
+const Dtype* chosen_dtype(const Job& job, std::size_t slot) {
+    const Dtype* stated = job.optimizer.slot_dtypes[slot];
+    return stated != nullptr ? stated : precision_dtype(job, job.optimizer.row->slots[slot]);
+}
 
 void note(std::vector<TermNote>& notes, TermId term, TermNote text) {
     if (notes.size() <= term) notes.resize(static_cast<std::size_t>(term) + 1);
@@ -94,8 +110,7 @@ void StateBooks::alloc(std::vector<Event>& events, TermId term, std::int64_t siz
                        const char* what) const {
     if (size == 0 || copies == 0) return;
     MEMBUDGET_ENSURE(copies <= INT32_MAX, "too many copies of a tensor");
-    const std::int64_t rounded = job_.backend == Backend::cuda ? align_up(Bytes(size), 512).count() : size;
-    events.push_back({size, rounded - size, static_cast<std::int32_t>(copies), -1, term, {kNoOp, what}});
+    events.push_back({size, rounding_of(size, job_.backend), static_cast<std::int32_t>(copies), -1, term, {kNoOp, what}});
 }
 
 void StateBooks::buffer(std::vector<Event>& events, std::string_view path, std::int64_t size,
@@ -230,8 +245,7 @@ bool StateBooks::slots_as_arrays(std::vector<Event>& events) {
     std::vector<const Dtype*> types;
     for (std::size_t i = 0; i < optimizer.row->slots.size(); ++i) {
         const StateSlot& slot = optimizer.row->slots[i];
-        const Dtype* chosen = optimizer.slot_dtypes[i];
-        if (chosen == nullptr && slot.dtype == nullptr) chosen = job_.precision.states;
+        const Dtype* chosen = chosen_dtype(job_, i);
         types.push_back(chosen != nullptr ? chosen : slot.dtype != nullptr ? slot.dtype : &updated);
         if (slot.quantized || slot.paged_from > 0) return false;
         bool whole = true;
@@ -273,12 +287,10 @@ void StateBooks::slots_of(std::vector<Event>& events, const Parameter& parameter
     if (updater.row == nullptr) return;
     const std::vector<std::int64_t> shape =
         n > 1 ? shard_shape(parameter.shape, sharding.states, n) : parameter.shape;
-    std::int64_t numel = 1;
-    for (const std::int64_t dimension : shape) numel *= dimension;
+    const std::int64_t numel = numel_of(shape);
     for (std::size_t i = 0; i < updater.row->slots.size(); ++i) {
         const StateSlot& slot = updater.row->slots[i];
-        const Dtype* chosen = updater.fallback ? nullptr : optimizer.slot_dtypes[i];
-        if (chosen == nullptr && slot.dtype == nullptr && !slot.quantized) chosen = job_.precision.states;
+        const Dtype* chosen = updater.fallback ? precision_dtype(job_, slot) : chosen_dtype(job_, i);
         if (slot.paged_from > 0 && numel >= slot.paged_from) continue;  // unified memory
         const TermId term = terms_.intern("optimizer_states/" + std::string(slot.name));
         if (notes_.size() <= term || notes_[term].formula.empty())
@@ -344,8 +356,7 @@ void StateBooks::temporaries(std::vector<Event>& events, bool fallback) {
                     source = how.source;
                     const std::vector<std::int64_t> shape =
                         n > 1 ? shard_shape(parameter.shape, sharding.states, n) : parameter.shape;
-                    std::int64_t numel = 1;
-                    for (const std::int64_t dimension : shape) numel *= dimension;
+                    const std::int64_t numel = numel_of(shape);
                     const int tenths = job_.steady ? how.list_copies_tenths : how.list_copies_tenths_first;
                     if (copy == 0 && tenths > 0)
                         alloc(lists, term, detail::checked_mul(bytes(numel, updated), tenths) / 10,

@@ -70,6 +70,12 @@ private:
     std::int64_t elements_ = 0;  ///< of all own parameters
 };
 
+/// The type of the tensor that the optimizer updates: the master weights, or the parameters.
+[[nodiscard]] const Dtype& updated_dtype(const Precision& precision);
+/// The type that the job chooses for slot `slot` of its optimizer: the spec's, or the precision's for
+/// a slot of no type of its own; null: as the optimizer's row says.
+[[nodiscard]] const Dtype* chosen_dtype(const Job& job, std::size_t slot);
+
 /// Appends frees of everything that `allocated` allocates.
 void free_all(const std::vector<Event>& allocated, std::vector<Event>& events);
 

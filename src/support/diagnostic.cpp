@@ -64,4 +64,9 @@ std::string pointer_child(std::string_view pointer, std::size_t index) {
     return fmt::format("{}/{}", pointer, index);
 }
 
+bool is_at_or_below(std::string_view path, std::string_view ancestor) {
+    return path.starts_with(ancestor) &&
+           (path.size() == ancestor.size() || path[ancestor.size()] == '/');
+}
+
 }  // namespace membudget
