@@ -20,6 +20,7 @@ void eager(KernelCall& call) {
     Ref value = untransposed(call, 2);
     key = repeat_heads(call, std::move(key));
     value = repeat_heads(call, std::move(value));
+    const bool grouped = a.kv_heads > 1 && a.kv_heads != a.heads;
     const auto factor = [&](const Ref& x, bool contiguous) {
         Ref cast = tape.autocast() != nullptr ? tape.cast(x, *tape.autocast()) : x;
         // A cast of an expanded tensor writes each element.
@@ -137,6 +138,9 @@ void math_attention(KernelCall& call) {
 }
 
 void additive_mask(KernelCall& call) {
+    // Without padding and causality there is nothing to mask [masking_utils.py
+    // create_bidirectional_mask].
+    if (!call.attributes().causal && !call.extents.padding_mask) return;
     const std::int64_t s = call.extents.sequence;
     const std::int64_t numel = detail::checked_mul(call.extents.batch, detail::checked_mul(s, s));
     const Ref allowed = call.tape.fresh(detail::checked_mul(s, s), dtype::boolean, "allowed");

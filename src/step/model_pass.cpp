@@ -345,7 +345,11 @@ Tape::BoundaryGradient ModelPass::backward_visit(const Visit& visit, BlockRun* r
         again.stop_early(recompute);
     }
     again.end_autocast(recompute);
-    if (!lazy) again.begin_reentrant_backward(recompute);
+    if (!lazy) {
+        std::vector<Event> zeros;
+        again.begin_reentrant_backward(zeros);
+        recompute.insert(recompute.begin(), zeros.begin(), zeros.end());
+    }
     auto result = again.backward(events, gradient);
     if (!lazy) again.end_reentrant_backward(events);
     if (lazy) {
