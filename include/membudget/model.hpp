@@ -29,7 +29,10 @@ struct Parameter {
     Component component = Component::other;
     /// Full name of the parameter whose storage this one shares; empty for an own storage.
     std::string tied_to;
-    /// Name in the published weight files where it differs (before the prefix); else empty.
+    /// Full name in published weight files where it differs, `{}` for the layer's index; else empty.
+    /// It expands as in a shell where a file holds the tensor in pieces: `experts.{0..7}.{w1,w3}.weight`
+    /// are slices of the first dimension, each the halves of the next one. Tensors of one such name are
+    /// pieces of it, in this order, along the first dimension.
     std::string checkpoint_name;
     /// False for a tensor that the class itself freezes (Whisper's sinusoids).
     bool trainable = true;
@@ -220,6 +223,10 @@ struct Family {
     /// Config keys that it reads, separated by spaces, each `name|synonym|...=default`: the default of
     /// the configuration class for a key that a file leaves out; none where it follows from others.
     std::string_view keys;
+    /// Rules, separated by spaces and applied in this order, that make the full name of a tensor in a
+    /// published file of its name in the class: `CLASS=FILE` replaces the first CLASS (`^CLASS` at the
+    /// start only); `{E}` stands for the experts of a stack. Empty: the names are the same.
+    std::string_view stored_names = {};
 };
 [[nodiscard]] Table<Family> families();
 

@@ -6,6 +6,7 @@
 
 #include "model/config.hpp"
 #include "model/decoder.hpp"
+#include "model/stored_names.hpp"
 
 namespace membudget {
 namespace {
@@ -253,6 +254,7 @@ Result<Model> build_model(const KeyTree& config, std::string_view architecture) 
         if (count_parameters(*model).untied.count() > kLargestModel)
             throw OverflowError("too many parameters");
         read_common_facts(config, *model);
+        set_checkpoint_names(*family, *model);
         return model;
     } catch (const OverflowError&) {
         diagnostics.invalid("", fmt::format("expected a model of at most {} parameters; got more",
