@@ -136,6 +136,21 @@ Ref Tape::borrow(std::int64_t numel, const Dtype& type, bool requires_grad) {
     return out;
 }
 
+void Tape::require_grad(const Ref& tensor) {
+    TensorRow& made = row(tensor);
+    if (made.requires_grad) return;
+    made.requires_grad = true;
+    made.input = static_cast<std::int32_t>(inputs_.size());
+    inputs_.push_back({tensor.tensor_, {}});
+}
+
+void Tape::drop_input_gradients() {
+    for (InputRow& input : inputs_) {
+        if (input.gradient.storage >= 0) release(input.gradient.storage);
+        input.gradient = {};
+    }
+}
+
 bool Tape::hand_over(Ref tensor) {
     const std::int32_t storage = row(tensor).storage;
     rename_storage(storage, storages_[at(storage)].term, kBlockOutput);

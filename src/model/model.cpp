@@ -163,6 +163,19 @@ Elements Parameter::elements() const {
     return product;
 }
 
+Bytes StoredTensor::bytes() const {
+    Elements product{1};
+    for (const std::int64_t extent : shape) product = product * extent;
+    return bytes_of(product, *dtype);
+}
+
+Bytes Parameter::bytes(const Dtype& otherwise) const {
+    if (stored.empty()) return bytes_of(elements(), dtype != nullptr ? *dtype : otherwise);
+    Bytes sum;
+    for (const StoredTensor& tensor : stored) sum += tensor.bytes();
+    return sum;
+}
+
 ParameterCounts count_parameters(const Model& model) {
     ParameterCounts counts;
     for (const Section& section : model.sections)

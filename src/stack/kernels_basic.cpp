@@ -48,22 +48,11 @@ Ref apply(Tape& tape, Act act, const Ref& x) {
 
 }  // namespace
 
-void embedding(KernelCall& call) {
-    call.out(0, call.tape.embedding(Ref(), call.parameter(0), call.numel(call.output_tensor(0))));
-}
-
 void scale(KernelCall& call) { call.out(0, call.tape.mul_scalar(call.in(0))); }
 
 void add(KernelCall& call) { call.out(0, call.tape.add(call.in(0), call.in(1))); }
 
 void multiply(KernelCall& call) { call.out(0, call.tape.mul(call.in(0), call.in(1))); }
-
-void linear(KernelCall& call) {
-    const std::int64_t rows = call.rows(call.input_tensor(0));
-    call.out(0, call.tape.linear(call.in(0), call.parameter(0),
-                                 call.parameters() > 1 ? call.parameter(1) : Ref(), rows,
-                                 call.input_tensor(0).width, call.output_tensor(0).width));
-}
 
 void split(KernelCall& call) {
     std::vector<std::int64_t> numels;
