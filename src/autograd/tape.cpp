@@ -205,6 +205,7 @@ void Tape::NodeBuilder::save(const Ref& tensor) {
     tape_.retain(storage);
     ++tape_.storages_[at(storage)].saved;
     tape_.saved_.push_back(storage);
+    if (tape_.events_ != nullptr) tape_.last_save_ = tape_.events_->size();
     ++node_.saved;
 }
 
@@ -266,6 +267,15 @@ void Tape::seed(const Ref& output, BoundaryGradient gradient) {
     slots_[at(nodes_[at(tensor.node)].first_slot + tensor.slot)] = seeded;
 }
 
+void Tape::seed_foreign(const Ref& output) {
+    const TensorRow& tensor = row(output);
+    if (tensor.node < 0) return;
+    storages_.push_back({bytes_of(Elements(tensor.numel), *tensor.dtype).count(), 0, 1, 0,
+                         terms_.backward, false, {op_, kBoundaryGradient}});
+    slots_[at(nodes_[at(tensor.node)].first_slot + tensor.slot)] = {
+        static_cast<std::int32_t>(storages_.size() - 1), true};
+}
+
 void Tape::seed_loss() {
     if (nodes_.empty()) return;
     const std::int32_t storage = new_storage(bytes_of(Elements(1), dtype::fp32).count(),
@@ -308,6 +318,10 @@ TermId Tape::gradient_term(const Edge& edge) const {
 }
 
 void Tape::run_node(const Node& node) {
+    if (node.saved > 0 && !unpacked_) {
+        unpacked_ = true;
+        first_unpack_ = events_ != nullptr ? events_->size() : 0;
+    }
     temps_.clear();
     delivered_.clear();
     const Gradient output = [&] {

@@ -388,25 +388,28 @@ constexpr Family kFamilies[] = {
      "vocab_size=65024 hidden_size|n_embed=4544 num_hidden_layers=32 num_attention_heads=71 "
      "num_kv_heads num_ln_in_parallel_attn alibi=false new_decoder_architecture=false "
      "multi_query=true parallel_attn=true bias=false ffn_hidden_size activation=gelu "
-     "tie_word_embeddings=true attention_dropout=0.0"},
+     "tie_word_embeddings=true attention_dropout=0.0 "
+     "hidden_dropout=0.0"},
     {"RefinedWeb",
      "RWForCausalLM RWModel",
      "Falcon 40B as first published",
      "modelling_RW.py beside the weights of tiiuae/falcon-40b",
-     build_decoder_family<configure_falcon>,
+     build_decoder_family<configure_refined_web>,
      "vocab_size=65024 hidden_size|n_embed=4544 num_hidden_layers|n_layer=32 "
      "num_attention_heads|n_head=71 num_kv_heads|n_head_kv num_ln_in_parallel_attn alibi=false "
      "new_decoder_architecture=true multi_query=true parallel_attn=true bias=false "
-     "ffn_hidden_size activation=gelu tie_word_embeddings=true attention_dropout=0.0"},
+     "ffn_hidden_size activation=gelu tie_word_embeddings=true attention_dropout=0.0 "
+     "hidden_dropout=0.0"},
     {"RefinedWebModel",
      "RWForCausalLM RWModel",
      "Falcon 7B as first published",
      "modelling_RW.py beside the weights of tiiuae/falcon-7b",
-     build_decoder_family<configure_falcon>,
+     build_decoder_family<configure_refined_web>,
      "vocab_size=65024 hidden_size|n_embed=4544 num_hidden_layers|n_layer=32 "
      "num_attention_heads|n_head=71 num_kv_heads|n_head_kv num_ln_in_parallel_attn alibi=false "
      "new_decoder_architecture=false multi_query=true parallel_attn=true bias=false "
-     "ffn_hidden_size activation=gelu tie_word_embeddings=true attention_dropout=0.0"},
+     "ffn_hidden_size activation=gelu tie_word_embeddings=true attention_dropout=0.0 "
+     "hidden_dropout=0.0"},
     {"starcoder2",
      "Starcoder2ForCausalLM Starcoder2Model Starcoder2ForSequenceClassification",
      "StarCoder 2",
@@ -446,7 +449,7 @@ constexpr Family kFamilies[] = {
      "num_attention_heads=16 num_key_value_heads=16 head_dim hidden_act=silu "
      "tie_word_embeddings=false attention_dropout=0.0 qkv_bias=true decoder_sparse_step=1 "
      "moe_intermediate_size=1408 shared_expert_intermediate_size=5632 num_experts_per_tok=4 "
-     "num_experts=60 mlp_only_layers",
+     "num_experts=60 mlp_only_layers norm_topk_prob=false",
      kStoredExperts},
     {"qwen3_moe",
      "Qwen3MoeForCausalLM Qwen3MoeModel Qwen3MoeForSequenceClassification",
@@ -457,7 +460,7 @@ constexpr Family kFamilies[] = {
      "num_attention_heads=32 num_key_value_heads=4 head_dim hidden_act=silu "
      "tie_word_embeddings=false attention_bias=false attention_dropout=0.0 "
      "decoder_sparse_step=1 moe_intermediate_size=768 num_experts_per_tok=8 "
-     "num_experts|num_local_experts=128 mlp_only_layers",
+     "num_experts|num_local_experts=128 mlp_only_layers norm_topk_prob=false",
      kStoredExperts},
     {"olmoe",
      "OlmoeForCausalLM OlmoeModel",
@@ -467,7 +470,7 @@ constexpr Family kFamilies[] = {
      "vocab_size=50304 hidden_size=2048 intermediate_size=2048 num_hidden_layers=16 "
      "num_attention_heads=16 num_key_value_heads hidden_act=silu tie_word_embeddings=false "
      "attention_bias=false attention_dropout=0.0 num_experts_per_tok=8 "
-     "num_experts|num_local_experts=64",
+     "num_experts|num_local_experts=64 norm_topk_prob=false clip_qkv",
      kStoredExperts},
     {"phimoe",
      "PhimoeForCausalLM PhimoeModel PhimoeForSequenceClassification PhiMoEForCausalLM",
@@ -526,7 +529,8 @@ constexpr Family kFamilies[] = {
      "num_hidden_layers=61 num_attention_heads=128 n_shared_experts=1 "
      "n_routed_experts|num_local_experts=256 kv_lora_rank=512 q_lora_rank=1536 "
      "qk_rope_head_dim=64 v_head_dim=128 qk_nope_head_dim=128 num_experts_per_tok=8 "
-     "first_k_dense_replace=3 hidden_act=silu tie_word_embeddings=false attention_bias=false",
+     "first_k_dense_replace=3 hidden_act=silu tie_word_embeddings=false attention_bias=false "
+     "norm_topk_prob=true attention_dropout=0.0",
      kStoredExperts},
     {"kimi_k2",
      "DeepseekV3ForCausalLM DeepseekV3Model",
@@ -538,7 +542,8 @@ constexpr Family kFamilies[] = {
      "num_hidden_layers=61 num_attention_heads=128 n_shared_experts=1 "
      "n_routed_experts|num_local_experts=256 kv_lora_rank=512 q_lora_rank=1536 "
      "qk_rope_head_dim=64 v_head_dim=128 qk_nope_head_dim=128 num_experts_per_tok=8 "
-     "first_k_dense_replace=3 hidden_act=silu tie_word_embeddings=false attention_bias=false",
+     "first_k_dense_replace=3 hidden_act=silu tie_word_embeddings=false attention_bias=false "
+     "norm_topk_prob=true attention_dropout=0.0",
      kStoredExperts},
     {"glm_moe_dsa",
      "GlmMoeDsaForCausalLM GlmMoeDsaModel",

@@ -136,6 +136,7 @@ std::string_view name_of(OpKind kind) {
         case OpKind::pooler_loss: return "pooler_loss";
         case OpKind::moe: return "moe";
         case OpKind::conv_patches: return "conv_patches";
+        case OpKind::latent_expand: return "latent_expand";
         case OpKind::rotary_tables: return "rotary_tables";
         case OpKind::attention_mask: return "attention_mask";
     }
@@ -153,6 +154,7 @@ std::string_view name_of(Act act) {
         case Act::relu2: return "relu2";
         case Act::tanh: return "tanh";
         case Act::sigmoid: return "sigmoid";
+        case Act::bloom_gelu: return "bloom_gelu";
     }
     throw InternalError("an activation without a name");
 }

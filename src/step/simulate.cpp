@@ -162,7 +162,10 @@ void StepBuilder::micro_batch(std::vector<StepNode>& out, std::int64_t repeat, G
     pass_->loss(nodes);
     stated(nodes, Phase::backward, stated_->enter(Phase::backward, first));
     pass_->backward(nodes);
-    if (!last) pass_->drop_outputs(Phase::backward, nodes);
+    if (!last) {
+        pass_->drop_outputs(Phase::backward, nodes);
+        pass_->drop_loss(Phase::backward, nodes);
+    }
     out.push_back(std::move(whole));
 }
 
@@ -201,6 +204,7 @@ void StepBuilder::derive() {
     stated(out, Phase::optimizer_step, stated_->enter(Phase::optimizer_step, false));
     out.push_back(leaf(Phase::optimizer_step, "step", books.optimizer_step()));
     pass_->drop_outputs(Phase::optimizer_step, out);
+    pass_->drop_loss(Phase::optimizer_step, out);
     if (!stay && !job_.optimizer.in_backward) {
         std::vector<Event> freed;
         free_all(books.gradients(), freed);
