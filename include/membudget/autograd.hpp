@@ -72,7 +72,8 @@ struct Event {
     std::int32_t count = 1;
     std::int32_t storage = -1;   ///< pairs an alloc with its free within one tape; -1: unpaired
     TermId term = 0;
-    Label label;
+    Label label;                 ///< the op that made the tensor, and its role
+    std::uint16_t during = kNoOp;  ///< op under way, for a tape's events: what frees a tensor
 };
 
 /// Whose kernels compute: they differ in what they keep (dropout masks) and in rounding.

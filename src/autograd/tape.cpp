@@ -60,7 +60,7 @@ std::int64_t rounding_of(std::int64_t bytes, Backend backend) {
 void Tape::emit(std::int32_t storage, int sign) {
     const Storage& s = storages_[at(storage)];
     if (s.bytes == 0 || events_ == nullptr) return;
-    events_->push_back({sign * s.bytes, sign * s.rounding, 1, storage, s.term, s.label});
+    events_->push_back({sign * s.bytes, sign * s.rounding, 1, storage, s.term, s.label, op_});
 }
 
 std::int32_t Tape::new_storage(std::int64_t bytes, TermId term, const char* what) {
