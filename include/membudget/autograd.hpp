@@ -72,7 +72,8 @@ struct Event {
     std::int32_t count = 1;
     std::int32_t storage = -1;   ///< pairs an alloc with its free within one tape; -1: unpaired
     TermId term = 0;
-    Label label;
+    Label label;                 ///< the op that made the tensor, and its role
+    std::uint16_t during = kNoOp;  ///< op under way, for a tape's events: what frees a tensor
 };
 
 /// Whose kernels compute: they differ in what they keep (dropout masks) and in rounding.
@@ -185,6 +186,10 @@ public:
     Ref adopt(std::int64_t numel, const Dtype& type, bool requires_grad, TermId term);
     /// A tensor that someone else owns: referred to here, never freed here.
     Ref borrow(std::int64_t numel, const Dtype& type, bool requires_grad);
+    /// `requires_grad_()` on a tensor that nothing trained made: its gradient is accumulated in its own
+    /// `.grad`, which lives until `drop_input_gradients`.
+    void require_grad(const Ref& tensor);
+    void drop_input_gradients();
     /// Ends this tape's ownership without freeing: the tensor goes to the next block.
     /// Returns true when saved tensors of this tape still refer to its storage: then it dies here,
     /// in backward, and the next block must `borrow` it.

@@ -60,7 +60,7 @@ std::int64_t rounding_of(std::int64_t bytes, Backend backend) {
 void Tape::emit(std::int32_t storage, int sign) {
     const Storage& s = storages_[at(storage)];
     if (s.bytes == 0 || events_ == nullptr) return;
-    events_->push_back({sign * s.bytes, sign * s.rounding, 1, storage, s.term, s.label});
+    events_->push_back({sign * s.bytes, sign * s.rounding, 1, storage, s.term, s.label, op_});
 }
 
 std::int32_t Tape::new_storage(std::int64_t bytes, TermId term, const char* what) {
@@ -136,6 +136,21 @@ Ref Tape::borrow(std::int64_t numel, const Dtype& type, bool requires_grad) {
     Ref out = adopt(numel, type, requires_grad, 0);
     storages_[at(row(out).storage)].owned = false;
     return out;
+}
+
+void Tape::require_grad(const Ref& tensor) {
+    TensorRow& made = row(tensor);
+    if (made.requires_grad) return;
+    made.requires_grad = true;
+    made.input = static_cast<std::int32_t>(inputs_.size());
+    inputs_.push_back({tensor.tensor_, {}});
+}
+
+void Tape::drop_input_gradients() {
+    for (InputRow& input : inputs_) {
+        if (input.gradient.storage >= 0) release(input.gradient.storage);
+        input.gradient = {};
+    }
 }
 
 bool Tape::hand_over(Ref tensor) {

@@ -126,7 +126,7 @@ void configure_gpt_neox(ConfigReader& config, DecoderPlan& plan) {
     plan.embedding = "embed_in";
     plan.embedding_dropout = "emb_dropout";
     plan.final_norm = "final_layer_norm";
-    plan.head = "embed_out";
+    plan.head = "lm_head";
     plan.norm = norms::layer;
     LayerPlan& layer = plan.layer();
     layer.arrangement = config.flag("use_parallel_residual") ? Arrangement::parallel_two

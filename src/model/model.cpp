@@ -6,6 +6,7 @@
 
 #include "model/config.hpp"
 #include "model/decoder.hpp"
+#include "model/stored_names.hpp"
 
 namespace membudget {
 namespace {
@@ -164,6 +165,19 @@ Elements Parameter::elements() const {
     return product;
 }
 
+Bytes StoredTensor::bytes() const {
+    Elements product{1};
+    for (const std::int64_t extent : shape) product = product * extent;
+    return bytes_of(product, *dtype);
+}
+
+Bytes Parameter::bytes(const Dtype& otherwise) const {
+    if (stored.empty()) return bytes_of(elements(), dtype != nullptr ? *dtype : otherwise);
+    Bytes sum;
+    for (const StoredTensor& tensor : stored) sum += tensor.bytes();
+    return sum;
+}
+
 ParameterCounts count_parameters(const Model& model) {
     ParameterCounts counts;
     for (const Section& section : model.sections)
@@ -255,6 +269,7 @@ Result<Model> build_model(const KeyTree& config, std::string_view architecture) 
         if (count_parameters(*model).untied.count() > kLargestModel)
             throw OverflowError("too many parameters");
         read_common_facts(config, *model);
+        set_checkpoint_names(*family, *model);
         return model;
     } catch (const OverflowError&) {
         diagnostics.invalid("", fmt::format("expected a model of at most {} parameters; got more",

@@ -69,7 +69,7 @@ constexpr Kernel kKernels[] = {
      "transformers models/gemma2/modeling_gemma2.py Gemma2ForCausalLM.forward"},
     {"torch", OpKind::dropout, "CUDA: a byte per element; CPU: a mask of the input's type",
      kernel::dropout, "aten/src/ATen/native/Dropout.cpp"},
-    {"hf", OpKind::causal_lm_loss, "logits.float(), log-softmax, negative log-likelihood",
+    {"eager", OpKind::causal_lm_loss, "logits.float(), log-softmax, negative log-likelihood",
      kernel::causal_lm_loss, "transformers loss/loss_utils.py ForCausalLMLoss"},
     {"torch", OpKind::masked_lm_loss, "cross-entropy in the logits' own type",
      kernel::masked_lm_loss, "transformers models/bert/modeling_bert.py BertForMaskedLM.forward"},

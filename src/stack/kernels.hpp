@@ -6,12 +6,14 @@
 
 namespace membudget::kernel {
 
-// kernels_basic.cpp
+// kernels_linear.cpp
 void embedding(KernelCall& call);
+void linear(KernelCall& call);
+
+// kernels_basic.cpp
 void scale(KernelCall& call);
 void add(KernelCall& call);
 void multiply(KernelCall& call);
-void linear(KernelCall& call);
 void split(KernelCall& call);
 void dropout(KernelCall& call);
 void activation(KernelCall& call);

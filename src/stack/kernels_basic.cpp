@@ -76,10 +76,6 @@ Ref apply_activation(Tape& tape, Act act, const Ref& x) {
     return {};
 }
 
-void embedding(KernelCall& call) {
-    call.out(0, call.tape.embedding(Ref(), call.parameter(0), call.numel(call.output_tensor(0))));
-}
-
 void scale(KernelCall& call) { call.out(0, call.tape.mul_scalar(call.in(0))); }
 
 void add(KernelCall& call) {
@@ -89,18 +85,6 @@ void add(KernelCall& call) {
 }
 
 void multiply(KernelCall& call) { call.out(0, call.tape.mul(call.in(0), call.in(1))); }
-
-void linear(KernelCall& call) {
-    const std::int64_t rows = call.rows(call.input_tensor(0));
-    Ref weight = call.parameter(0);
-    // A transposed view of a parameter is no leaf: autocast does not cache its copy
-    // [aten/src/ATen/autocast_mode.cpp cached_cast].
-    if (call.attributes().weight_copied && call.tape.autocast() != nullptr)
-        weight = call.tape.cast(std::move(weight), *call.tape.autocast());
-    call.out(0, call.tape.linear(call.in(0), std::move(weight),
-                                 call.parameters() > 1 ? call.parameter(1) : Ref(), rows,
-                                 call.input_tensor(0).width, call.output_tensor(0).width));
-}
 
 /// Falcon's fused projection: queries are a slice, keys and values are indexed (a copy), then all of
 /// them spread over the query heads [models/falcon/modeling_falcon.py FalconAttention._split_heads].

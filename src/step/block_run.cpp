@@ -27,15 +27,16 @@ BlockRun::BlockRun(const StepContext& context, const Block& block,
     for (const Parameter& parameter : block.parameters) {
         Leaf leaf;
         leaf.numel = parameter.elements().count();
-        leaf.dtype = context.parameters;
+        leaf.dtype = parameter.dtype != nullptr ? parameter.dtype : context.parameters;
         leaf.trainable = parameter.trainable;
         leaf.has_grad = options.gradients == GradientMode::add;
         leaf.collect = options.gradients == GradientMode::collect;
         if (options.gradients == GradientMode::consume)
             leaf.consume_scratch = update_scratch(context.job, parameter);
         const std::string name = std::string(options.prefix) + parameter.name;
-        leaf.shared_later = !parameter.tied_to.empty() && contains(options.later, parameter.tied_to);
-        leaf.pending = contains(options.pending, name);
+        leaf.shared_later = parameter.trainable && !parameter.tied_to.empty() &&
+                            contains(options.later, parameter.tied_to);
+        leaf.pending = parameter.trainable && contains(options.pending, name);
         leaves_.push_back(tape_.add_leaf(leaf));
     }
     activations_ = input ? input->dtype : context.parameters;
@@ -111,7 +112,10 @@ void BlockRun::run_op(std::size_t index) {
     call.early.reset();
     for (Ref& local : locals) locals_.emplace_back(std::move(local), scope_end(index));
     locals.clear();
-    if (op.kind == OpKind::embedding && block_.input < 0) activations_ = &tensors_[at(op.outputs[0])].dtype();
+    if (op.kind == OpKind::embedding && block_.input < 0) {
+        activations_ = &tensors_[at(op.outputs[0])].dtype();
+        if (options_.input_gradients) tape_.require_grad(tensors_[at(op.outputs[0])]);
+    }
     for (const int output : op.outputs) {
         const int shared = block_.tensors[at(output)].shared;
         const Ref& made = tensors_[at(output)];
@@ -261,6 +265,11 @@ Tape::BoundaryGradient BlockRun::backward(std::vector<Event>& events,
     const Tape::BoundaryGradient gradient = tape_.gradient_of(input_);
     tape_.hand_over_gradient(input_);
     return gradient;
+}
+
+void BlockRun::drop_input_gradients(std::vector<Event>& events) {
+    tape_.record_to(&events);
+    tape_.drop_input_gradients();
 }
 
 void BlockRun::release_collected(std::vector<Event>& events) {

@@ -61,6 +61,7 @@ struct RunOptions {
     const std::vector<std::string>* pending = nullptr;
     const std::vector<std::string>* later = nullptr;
     std::string_view prefix;    ///< of the block's parameter names
+    bool input_gradients = false;  ///< of a stem: the embeddings' output needs a gradient
 };
 
 class BlockRun {
@@ -109,6 +110,8 @@ public:
     /// Backward of the block; the gradient of its input lives on.
     Tape::BoundaryGradient backward(std::vector<Event>& events, Tape::BoundaryGradient of_output);
     void release_collected(std::vector<Event>& events);
+    /// `.grad` of the embeddings' output goes with the graph.
+    void drop_input_gradients(std::vector<Event>& events);
 
 private:
     void plan_lifetimes();

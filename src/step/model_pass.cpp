@@ -16,6 +16,12 @@ bool same(const Tape::BoundaryGradient& a, const Tape::BoundaryGradient& b) {
     return a.exists == b.exists && a.view == b.view && a.bytes == b.bytes;
 }
 
+/// Whether a block's output needs a gradient once its forward has been recorded.
+bool is_recorded(const Block& block, const BlockInput& input) {
+    return input.requires_grad || std::any_of(block.parameters.begin(), block.parameters.end(),
+                                              [](const Parameter& p) { return p.trainable; });
+}
+
 bool is_loss(OpKind kind) {
     return kind == OpKind::causal_lm_loss || kind == OpKind::masked_lm_loss ||
            kind == OpKind::pooler_loss;
@@ -152,7 +158,12 @@ std::size_t ModelPass::visit(const Layer& layer, const std::string& prefix, cons
     made->run->forward(made->forward, 0, made->run->ops());
     communication_.after_forward(block(layer.block), made->forward);
     made->output = made->run->hand_over_output();
-    if (layer.checkpointed) made->output.requires_grad = true;
+    // A reentrant region is one node of its inputs: without one that needs a gradient there is none
+    // [torch/utils/checkpoint.py CheckpointFunction].
+    if (layer.checkpointed)
+        made->output.requires_grad = job_.checkpointing.reentrant
+                                         ? input.requires_grad
+                                         : is_recorded(block(layer.block), input);
     made->run->end_autocast(made->autocast_end);
     visits_.push_back(std::move(made));
     return visits_.size() - 1;
@@ -209,6 +220,7 @@ void ModelPass::forward(GradientMode mode, bool first_micro_batch, std::vector<S
     how.gradients = mode;
     how.pending = &tied_;
     how.prefix = prefix_of(stem_block_);
+    how.input_gradients = job_.input_gradients;
     how.output_is_checkpoint = !runs_.empty() && runs_.front().unit.front().checkpointed;
     stem_ = std::make_unique<BlockRun>(context_, block(stem_block_), std::nullopt, shared_, how);
     std::vector<Event> events;
@@ -326,14 +338,13 @@ Tape::BoundaryGradient ModelPass::backward_visit(const Visit& visit, BlockRun* r
         end_of_block(layer, *run, events);
         return result;
     }
+    if (!gradient.exists) return {};
     communication_.before_backward(layer, recompute);
     // The region's forward runs again; its input was kept.
     RunOptions how = options(visit.layer, visit.prefix);
     how.recompute = true;
     how.output_is_checkpoint = false;
-    BlockInput input = visit.input;
-    input.requires_grad = true;
-    BlockRun again(context_, block(visit.layer.block), input, shared_, how);
+    BlockRun again(context_, block(visit.layer.block), visit.input, shared_, how);
     again.keep_input();
     again.forward(recompute, 0, again.ops());
     // Reentrant backward runs the whole forward first and holds its output. Without reentrance the
@@ -441,6 +452,7 @@ void ModelPass::backward(std::vector<StepNode>& out) {
 void ModelPass::drop_outputs(Phase phase, std::vector<StepNode>& out) {
     std::vector<Event> events;
     head_->drop_kept(events);
+    stem_->drop_input_gradients(events);
     if (!events.empty()) out.push_back(node(phase, "outputs", head_block_, std::move(events)));
 }
 

@@ -131,10 +131,12 @@ void StepBuilder::state_only(std::vector<Event> start) {
     });
     std::vector<StepNode>& out = step_.root.children;
     out.push_back(leaf(Phase::forward, "start", std::move(start)));
-    stated(out, Phase::forward, stated_->enter(Phase::forward, true));
-    stated(out, Phase::loss, stated_->enter(Phase::loss, true));
-    stated(out, Phase::backward, stated_->enter(Phase::backward, true));
-    if (!gradients.empty()) out.push_back(leaf(Phase::backward, "backward", gradients));
+    StepNode first;
+    first.micro_batch = true;
+    for (const Phase phase : {Phase::forward, Phase::loss, Phase::backward})
+        stated(first.children, phase, stated_->enter(phase, true));
+    if (!gradients.empty()) first.children.push_back(leaf(Phase::backward, "backward", gradients));
+    out.push_back(std::move(first));
     if (job_.micro_batches > 1) {
         StepNode rest;
         rest.repeat = job_.micro_batches - 1;

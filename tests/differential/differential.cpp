@@ -80,6 +80,20 @@ struct Case {
     std::string reason;
 };
 
+/// Parameters whose name holds one of these texts; a pattern that matches none would be a mistake.
+void freeze(const KeyTree& texts, Case& out) {
+    if (texts.items().empty()) return;
+    const Result<Model> model = resolve_model(out.spec, out.inputs);
+    if (!model) return;
+    for (const KeyTree& text : texts.items()) {
+        bool found = false;
+        model->for_each_parameter([&](const std::string& name, const Parameter&, std::int64_t) {
+            found = found || name.find(text.text()) != std::string::npos;
+        });
+        if (found) out.spec.training.freeze.push_back({"*" + text.text() + "*", ""});
+    }
+}
+
 Case spec_of(const KeyTree& record) {
     Case out;
     const KeyTree& what = at(record, "case");
@@ -119,8 +133,15 @@ Case spec_of(const KeyTree& record) {
         name(row == "muon" ? "for-loop" : at(optimizer, "implementation").text());
     t.optimizer.clip = !at(training, "clip").is_null();
     if (narrow && autocast) out.reason = "autocast over bf16 weights";
-    if (!at(training, "lora").is_null()) out.reason = "LoRA";
-    if (!at(training, "frozen").items().empty()) out.reason = "frozen parameters";
+    const KeyTree& lora = at(training, "lora");
+    if (!lora.is_null()) {
+        // `get_peft_model` over the arguments of a LoraConfig, as an adapter_config.json holds them.
+        out.inputs.adapter = lora;
+        out.inputs.adapter->at_or_add("peft_type") = KeyTree("LORA");
+        t.lora.emplace().adapter_config = "adapter_config.json";
+        t.lora->input_gradients = checkpointing != "none";
+    }
+    freeze(at(training, "frozen"), out);
     if (flag("carry_outputs")) out.reason = "outputs carried into the next step";
     if (flag("use_cache")) out.reason = "a key-value cache that the outputs keep";
     return out;
