@@ -95,8 +95,8 @@ void bloom(KernelCall& call) {
     const Dtype& type = product_dtype(call);
     const std::int64_t numel = scores_numel(call);
     const Ref query = flatten(call, untransposed(call, 0));
-    const Ref key = flatten(call, untransposed(call, 1));
-    const Ref value = flatten(call, untransposed(call, 2));
+    const Ref key = flatten(call, untransposed(call, 1), call.cached);
+    const Ref value = flatten(call, untransposed(call, 2), call.cached);
     // alibi.baddbmm(query, key, alpha): the gradients of the factors are products, then scaled
     // [derivatives.yaml: baddbmm].
     Ref scores = tape.fresh(numel, type, "scores with ALiBi");
@@ -167,7 +167,7 @@ void falcon(KernelCall& call) {
     // One key for all heads is broadcast; a batch of more than one copies it for each of them.
     const auto widen = [&](const Ref& x) {
         const Ref narrow = tape.autocast() != nullptr ? tape.cast(x, *tape.autocast()) : x;
-        if (a.kv_heads == a.heads) return flatten(call, narrow);
+        if (a.kv_heads == a.heads) return flatten(call, narrow, call.cached);
         if (call.extents.batch > 1) return tape.repeat(narrow, whole);
         Ref out = tape.alias_of_storage(narrow);
         Tape::NodeBuilder node(tape, "expand", {&narrow});
