@@ -26,7 +26,8 @@ constexpr const char* kEverything = R"({
                   "ema": "fp32"},
     "micro_batch_size": 4, "gradient_accumulation_steps": 8.0, "global_batch_size": 64e0,
     "sequence_length": 8192, "target_length": 128, "images": 0, "padding_mask": true,
-    "keep_logits": false, "step": "first", "zero_grad": "zero",
+    "keep_logits": false, "use_cache": true, "carry_outputs": false, "step": "first",
+    "zero_grad": "zero",
     "activation_checkpointing": {"mode": "full", "every": 2, "first": 10, "reentrant": true,
                                  "offload": false},
     "attention": "flash", "loss": "eager",
@@ -122,6 +123,8 @@ TEST_CASE("a spec with every key is read whole", "[spec]") {
     CHECK(training.images == 0);
     CHECK(training.padding_mask == true);
     CHECK(training.keep_logits == false);
+    CHECK(training.use_cache == true);
+    CHECK(training.carry_outputs == false);
     CHECK(name_at(training.step) == "first at /training/step");
     CHECK(name_at(training.zero_grad) == "zero at /training/zero_grad");
     CHECK(name_at(training.activation_checkpointing.mode) ==
