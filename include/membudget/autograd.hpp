@@ -273,8 +273,9 @@ public:
     void seed(const Ref& output, BoundaryGradient gradient);
     /// The gradient of the loss, the last node's output: one number, allocated here.
     void seed_loss();
-    /// Runs all nodes, the latest first. Frees saved tensors as nodes finish.
-    void backward();
+    /// Runs all nodes, the latest first. Frees saved tensors as nodes finish. Returns how many events
+    /// were written before the first node ran that saved a tensor.
+    std::size_t backward();
     /// The gradient that backward left for an adopted or borrowed input; it lives on.
     [[nodiscard]] BoundaryGradient gradient_of(const Ref& input) const;
     /// Ends this tape's ownership of that gradient.

@@ -1,6 +1,7 @@
 #include "membudget/autograd.hpp"
 
 #include <array>
+#include <optional>
 
 namespace membudget {
 
@@ -284,18 +285,22 @@ Ref Tape::alias(const Ref& tensor) {
 
 TermId Tape::term_of(const Ref& tensor) const { return storages_[at(row(tensor).storage)].term; }
 
-void Tape::backward() {
+std::size_t Tape::backward() {
+    std::optional<std::size_t> before;
+    const std::size_t start = events_ == nullptr ? 0 : events_->size();
     for (std::size_t i = nodes_.size(); i-- > 0;) {
         const Node& node = nodes_[i];
         op_ = node.op;
         bool reached = false;
         for (std::int32_t s = 0; s < node.slots; ++s)
             reached = reached || slots_[at(node.first_slot + s)].storage >= 0;
+        if (reached && node.saved > 0 && !before) before = (events_ == nullptr ? 0 : events_->size()) - start;
         if (reached)
             run_node(node);
         else
             release_saved(node);
     }
+    return before.value_or(0);
 }
 
 TermId Tape::gradient_term(const Edge& edge) const {

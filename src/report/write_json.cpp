@@ -213,7 +213,7 @@ void add_explanation(Json& out, const ReportData& data) {
 void add_inspection(Json& out, const ReportData& data) {
     for (const char* key : {"name", "family", "architecture", "source", "dtype", "parameters"})
         out[key] = nullptr;
-    for (const char* key : {"components", "tensors", "notes"}) out[key] = Json::array();
+    for (const char* key : {"held", "components", "tensors", "notes"}) out[key] = Json::array();
     out["step_unsupported"] = nullptr;
     if (!data.inspection) return;
     const Model& model = *data.inspection->model;
@@ -228,6 +228,9 @@ void add_inspection(Json& out, const ReportData& data) {
                          {"untied_total", counts.untied.count()},
                          {"active", counts.active.count()},
                          {"trainable", counts.trainable.count()}};
+    for (const HeldBytes& held : held_bytes(model))
+        out["held"].push_back(
+            {{"dtype", held.dtype->name}, {"tensors", held.tensors}, {"bytes", held.bytes.count()}});
     for (const ComponentCounts& component : components_of(model))
         out["components"].push_back(
             {{"component", name_of(component.component)},
@@ -239,11 +242,18 @@ void add_inspection(Json& out, const ReportData& data) {
              {"fp32_bytes", bytes_of(component.total, dtype::fp32).count()}});
     for_each_tensor(model, [&](const std::string& name, const std::string& tied_to,
                                const std::string& checkpoint_name, const Parameter& parameter) {
+        Json stored = Json::array();
+        for (const StoredTensor& tensor : parameter.stored)
+            stored.push_back({{"name", tensor.name}, {"dtype", tensor.dtype->name}, {"shape", tensor.shape}});
         out["tensors"].push_back({{"name", name},
                                   {"checkpoint_name", text_or_null(checkpoint_name)},
                                   {"component", name_of(parameter.component)},
                                   {"shape", parameter.shape},
                                   {"trainable", parameter.trainable},
+                                  {"dtype", parameter.dtype == nullptr || !parameter.stored.empty()
+                                                ? Json(nullptr)
+                                                : Json(parameter.dtype->name)},
+                                  {"stored", std::move(stored)},
                                   {"tied_to", text_or_null(tied_to)}});
     });
     out["notes"] = model.notes;

@@ -208,7 +208,7 @@ Tape::BoundaryGradient BlockRun::backward(std::vector<Event>& events,
         tape_.book(context_.tape_terms.backward, static_cast<std::uint16_t>(block_.ops.size() - 1));
         tape_.seed_loss();
     }
-    tape_.backward();
+    before_saved_ = tape_.backward();
     if (!input_) return {};
     const Tape::BoundaryGradient gradient = tape_.gradient_of(input_);
     tape_.hand_over_gradient(input_);

@@ -95,6 +95,8 @@ public:
 
     /// Backward of the block; the gradient of its input lives on.
     Tape::BoundaryGradient backward(std::vector<Event>& events, Tape::BoundaryGradient of_output);
+    /// How many events of that backward came before it needed a saved tensor.
+    [[nodiscard]] std::size_t events_before_saved() const { return before_saved_; }
     void release_collected(std::vector<Event>& events);
     /// `.grad` of the embeddings' output goes with the graph.
     void drop_input_gradients(std::vector<Event>& events);
@@ -120,6 +122,7 @@ private:
     Ref output_alias_;
     std::vector<int> shared_of_;     ///< index of Model::shared -> tensor of the block; -1
     const Dtype* activations_ = nullptr;
+    std::size_t before_saved_ = 0;
 };
 
 }  // namespace membudget

@@ -308,18 +308,16 @@ std::unique_ptr<BlockRun> ModelPass::rerun(const Visit& visit) {
 }
 
 Tape::BoundaryGradient ModelPass::backward_visit(const Visit& visit, BlockRun* run,
-                                                 Tape::BoundaryGradient gradient,
-                                                 std::vector<Event>& recompute,
-                                                 std::vector<Event>& events) {
+                                                 Tape::BoundaryGradient gradient, VisitEvents& out) {
     const Block& layer = block(visit.layer.block);
     if (!visit.layer.checkpointed) {
-        communication_.before_backward(layer, events);
-        const auto result = run->backward(events, gradient);
-        end_of_block(layer, *run, events);
+        communication_.before_backward(layer, out.backward);
+        const auto result = run->backward(out.backward, gradient);
+        end_of_block(layer, *run, out.backward);
         return result;
     }
     if (!gradient.exists) return {};
-    communication_.before_backward(layer, recompute);
+    communication_.before_backward(layer, out.recompute);
     // The region's forward runs again; its input was kept.
     RunOptions how = options(visit.layer, visit.prefix);
     how.recompute = true;
@@ -328,13 +326,20 @@ Tape::BoundaryGradient ModelPass::backward_visit(const Visit& visit, BlockRun* r
     again.keep_input();
     // Reentrant backward holds the output; without reentrance recomputation stops once the last saved
     // tensor is there [torch/utils/checkpoint.py early_stop], here only after the last op has run.
-    again.forward(recompute, 0, again.ops());
-    if (!job_.checkpointing.reentrant) again.drop_output(recompute);
-    again.end_autocast(recompute);
-    auto result = again.backward(events, gradient);
-    end_of_block(layer, again, events);
-    again.drop_output(events);
-    again.drop_kept(events);
+    again.forward(out.recompute, 0, again.ops());
+    if (!job_.checkpointing.reentrant) again.drop_output(out.recompute);
+    again.end_autocast(out.recompute);
+    auto result = again.backward(out.backward, gradient);
+    if (!job_.checkpointing.reentrant) {
+        // The first saved tensor that backward asks for makes the forward run again: nodes that saved
+        // none have run by then [torch/utils/checkpoint.py _checkpoint_hook unpack_hook].
+        const auto end = out.backward.begin() + static_cast<std::ptrdiff_t>(again.events_before_saved());
+        out.before.assign(out.backward.begin(), end);
+        out.backward.erase(out.backward.begin(), end);
+    }
+    end_of_block(layer, again, out.backward);
+    again.drop_output(out.backward);
+    again.drop_kept(out.backward);
     if (!visit.input.requires_grad) result = {};
     return result;
 }
@@ -351,19 +356,20 @@ Tape::BoundaryGradient ModelPass::backward_unit(const Group& group, Tape::Bounda
         Visit& visit = *visits_[group.visits[i]];
         std::unique_ptr<BlockRun> again;
         if (!fresh && !visit.layer.checkpointed) again = rerun(visit);
-        std::vector<Event> recompute, events;
-        gradient = backward_visit(visit, again ? again.get() : visit.run.get(), gradient, recompute, events);
+        VisitEvents events;
+        gradient = backward_visit(visit, again ? again.get() : visit.run.get(), gradient, events);
         const auto position = [&](StepNode& made) {
             made.first_copy = group.first_index + (group.count - 1) * group.unit_length +
                               static_cast<std::int64_t>(i);
             made.copy_step = -group.unit_length;
         };
-        if (!recompute.empty()) {
-            nodes.push_back(node(Phase::backward, "recompute", visit.layer.block, std::move(recompute)));
+        const auto append = [&](const char* pass, std::vector<Event> made) {
+            nodes.push_back(node(Phase::backward, pass, visit.layer.block, std::move(made)));
             position(nodes.back());
-        }
-        nodes.push_back(node(Phase::backward, "backward", visit.layer.block, std::move(events)));
-        position(nodes.back());
+        };
+        if (!events.before.empty()) append("backward", std::move(events.before));
+        if (!events.recompute.empty()) append("recompute", std::move(events.recompute));
+        append("backward", std::move(events.backward));
     }
     return gradient;
 }

@@ -50,6 +50,10 @@ private:
         std::vector<Event> forward, autocast_end;
         BlockInput output;
     };
+    /// Backward of one layer: what comes before the forward runs again, that, and the rest.
+    struct VisitEvents {
+        std::vector<Event> before, recompute, backward;
+    };
     /// Consecutive copies that behave alike: `visits` is one unit.
     struct Group {
         std::vector<std::size_t> visits;
@@ -68,9 +72,8 @@ private:
     void backward_group(const Group& group, Tape::BoundaryGradient& gradient, std::vector<StepNode>& out);
     Tape::BoundaryGradient backward_unit(const Group& group, Tape::BoundaryGradient gradient,
                                          std::vector<StepNode>& nodes, bool fresh);
-    Tape::BoundaryGradient backward_visit(const Visit& visit, BlockRun* run,
-                                          Tape::BoundaryGradient gradient, std::vector<Event>& recompute,
-                                          std::vector<Event>& events);
+    Tape::BoundaryGradient backward_visit(const Visit& visit, BlockRun* run, Tape::BoundaryGradient gradient,
+                                          VisitEvents& out);
     void end_of_block(const Block& block, BlockRun& run, std::vector<Event>& events);
     std::unique_ptr<BlockRun> rerun(const Visit& visit);
     [[nodiscard]] const Block& block(int index) const {
