@@ -149,14 +149,13 @@ struct MarkedPeak {
     std::string name;
     std::int64_t count = 0;
     Bytes peak;
-    Bytes floor;               ///< live at the end of its last occurrence
+    Bytes end;                 ///< live at the end of its last occurrence
 };
 
-/// One step: live bytes at its end, where comparable instants are known.
+/// One step, at an instant that comes once in each: its end, or where a log reports.
 struct StepLevel {
     std::int64_t step = 0;
-    Bytes live, peak;
-    std::optional<Bytes> reserved;
+    std::optional<Bytes> live, peak, reserved, device;
 };
 
 /// Blocks allocated at one stack that outlive the step they were allocated in.
@@ -175,6 +174,7 @@ struct TraceSubject {
     std::int64_t events = 0;             ///< events or samples
     std::optional<Bytes> start_live, end_live, start_reserved, end_reserved;
     std::optional<Bytes> live_peak, reserved_peak, device_peak, device_total;
+    std::string steps_by;                ///< what tells the steps apart; may be empty
     std::int64_t live_peak_at = 0;       ///< on the axis of the curve
     std::optional<Bytes> reserved_at_peak;
     std::vector<LiveShare> categories, stacks;  ///< at the peak, largest first
@@ -196,8 +196,9 @@ struct TraceSummary {
     std::vector<std::string> notes;
 };
 
-/// Replays the trace. `columns` is the most points that a curve gets.
-[[nodiscard]] TraceSummary summarise(const Trace& trace, std::size_t columns = 120);
+/// Replays the trace. `columns` is the most points that a curve gets. Sums beyond 64 bits, which only
+/// a made-up file has, are an error.
+[[nodiscard]] Result<TraceSummary> summarise(const Trace& trace, std::size_t columns = 120);
 
 // --- findings ------------------------------------------------------------------------------------
 
