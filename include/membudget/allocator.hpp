@@ -31,12 +31,14 @@ struct AllocatorSettings {
     std::int64_t max_split_size = std::numeric_limits<std::int64_t>::max();
     /// With `max_split_size`: a block may exceed an oversize request by less than this.
     std::int64_t max_non_split_rounding = 20 * 1024 * 1024;
+    /// Segment for requests from 1 to 10 MiB, and page of expandable segments of the large pool.
+    std::int64_t large_segment_size = 20 * 1024 * 1024;
     /// Divisions of a power of two to which sizes from 1 MiB << i on are rounded; 0: multiples of 512.
     std::array<std::int64_t, 16> roundup_power2_divisions{};
     /// Share of the limit beyond which old cached segments are freed first; 0: never.
     double garbage_collection_threshold = 0;
-    /// What this process may reserve as a share of `capacity`; 1: no limit of its own.
-    double memory_fraction = 1;
+    /// What this process may reserve as a share of `capacity`; absent: no limit of its own.
+    std::optional<double> memory_fraction;
     /// Bytes that cudaMalloc can hand out to this allocator; absent: no end.
     std::optional<std::int64_t> capacity;
 

@@ -213,7 +213,7 @@ public:
 
     [[nodiscard]] const std::string& name() const { return name_; }
     /// Up to 64 KiB from the start; reading begins with them again.
-    [[nodiscard]] std::string_view head() const { return head_; }
+    [[nodiscard]] std::string_view head() const;
     /// The next bytes, none at the end.
     [[nodiscard]] std::string_view next();
     /// What could not be read (a broken gzip stream, the disk); empty: nothing.

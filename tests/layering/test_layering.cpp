@@ -20,7 +20,7 @@ public:
     Tree() {
         for (const auto part : layering::parts()) {
             const std::string name(part);
-            if (name == "allocator" || name == "planner" || name == "trace") continue;
+            if (name == "planner") continue;
             write("include/membudget/" + name + ".hpp", "#pragma once\n");
             for (const auto& folder : {"src/" + name, "tests/" + name}) {
                 write(folder + "/CMakeLists.txt", "a.cpp");
