@@ -48,7 +48,10 @@ struct Parameter {
     Component component = Component::other;
     /// Full name of the parameter whose storage this one shares; empty for an own storage.
     std::string tied_to;
-    /// Name in the published weight files where it differs (before the prefix); else empty.
+    /// Full name in published weight files where it differs, `{}` for the layer's index; else empty.
+    /// It expands as in a shell where a file holds the tensor in pieces: `experts.{0..7}.{w1,w3}.weight`
+    /// are slices of the first dimension, each the halves of the next one. Tensors of one such name are
+    /// pieces of it, in this order, along the first dimension.
     std::string checkpoint_name;
     /// False for a tensor that the class itself freezes (Whisper's sinusoids) or that training leaves
     /// as it is.
@@ -117,22 +120,62 @@ enum class OpKind {
     pooler_loss,       ///< a loss over few numbers, of no weight: hidden -> scalar
     moe,               ///< router and experts as one op; parameters: router, experts
     conv_patches,      ///< patch embedding
+    latent_expand,     ///< inputs keys-and-values, rotated key; outputs k, v (latent attention)
     rotary_tables,     ///< cos and sin of the rotation, outside autograd
     attention_mask,    ///< the mask tensor, when the shape or the kernel needs one
 };
 [[nodiscard]] std::string_view name_of(OpKind kind);
 
 /// Non-linearities by the names of `transformers.activations.ACT2FN`.
-enum class Act { gelu, gelu_new, gelu_tanh, quick_gelu, silu, relu, relu2, tanh, sigmoid };
+enum class Act { gelu, gelu_new, gelu_tanh, quick_gelu, silu, relu, relu2, tanh, sigmoid, bloom_gelu };
 [[nodiscard]] std::string_view name_of(Act act);
 
 /// RMSNorm variants that differ in what they keep: see the kernels.
 enum class NormStyle {
     plain,        ///< Llama: normalise in fp32, cast, times weight
+    wide_product, ///< OLMo 2: normalise in fp32, times weight, cast
+    centred,      ///< Cohere: a layer norm written out in fp32, times weight in fp32, cast
     one_plus,     ///< Gemma: normalise in fp32, times (1 + weight) in fp32, cast
     t5,           ///< T5: variance in fp32, product in the input's type
     no_weight,    ///< no parameters
 };
+
+/// How a class writes the rotation of queries and keys.
+enum class Rotation {
+    halves,       ///< Llama, NeoX: the second half crosses with the first
+    pairs,        ///< GLM: neighbours cross; the tables are interleaved in each layer
+    pairs_apart,  ///< GPT-J: before heads are transposed, with tables interleaved for each tensor
+    pairs_wide,   ///< Cohere: neighbours cross, in fp32
+    chunks,       ///< gpt-oss: halves, each a difference or a sum of products, concatenated
+    latent,       ///< DeepSeek-V3: a part of each query head and the one key that all heads share
+    latent_complex,  ///< DeepSeek-V2: the same as complex products in fp32
+};
+
+/// Who writes the attention of a class.
+enum class AttentionForm {
+    shared,   ///< the library's functions, one of which the user chooses
+    gptj,     ///< its own eager function: scores in fp32
+    gpt_neo,  ///< no choice: scores in fp32, causal and local masks from a buffer
+    bloom,    ///< no choice: ALiBi is added while scores are computed
+    mpt,      ///< no choice: ALiBi in fp32, a boolean mask
+    falcon,   ///< its own eager function; always under a mask
+    gpt_oss,  ///< no SDPA; a learned score per head is concatenated with those of the keys
+};
+/// How a class routes tokens to experts.
+enum class RouterForm {
+    mixtral,      ///< softmax in fp32, the best, normalised
+    qwen,         ///< the same, normalised if the config says so, cast back
+    granite,      ///< the best of fp32 logits, their softmax cast back
+    gpt_oss,      ///< the best logits, their softmax in their type; experts clamp and interleave
+    deepseek_v2,  ///< softmax in fp32 from fp32 inputs
+    deepseek_v3,  ///< sigmoid in fp32 from fp32 inputs, groups of experts
+};
+
+/// The class has this one function, whatever kernel is asked for.
+[[nodiscard]] constexpr bool has_no_choice(AttentionForm form) {
+    return form == AttentionForm::gpt_neo || form == AttentionForm::bloom ||
+           form == AttentionForm::mpt || form == AttentionForm::gpt_oss;
+}
 
 /// The numbers an op needs beyond its tensors. Only the fields of its kind mean something.
 struct OpAttributes {
@@ -143,7 +186,12 @@ struct OpAttributes {
     /// Dimensions that are sliced off, rotated and concatenated again; 0: the whole head is rotated,
     /// without slices.
     std::int64_t rotary_dim = 0;
-    bool interleaved = false;        ///< rotates pairs (GPT-J) rather than halves (NeoX)
+    Rotation rotation = Rotation::halves;
+    AttentionForm form = AttentionForm::shared;
+    bool head_major = false;         ///< queries and keys lie in memory head by head
+    bool sliced = false;             ///< of a split: parts are sliced off one by one
+    bool in_place = false;           ///< of an add: writes its first input
+    bool weight_copied = false;      ///< of a linear: autocast copies the weight at each use
     bool causal = true;
     std::int64_t window = 0;         ///< sliding window in tokens; 0: none
     double softcap = 0;              ///< of attention scores or logits; 0: none
@@ -153,6 +201,10 @@ struct OpAttributes {
     Act act = Act::silu;
     NormStyle norm = NormStyle::plain;
     std::int64_t experts = 0, experts_per_token = 0, expert_width = 0, shared_width = 0;
+    RouterForm router = RouterForm::mixtral;
+    bool normalised = false;         ///< the weights of a token's experts sum to 1
+    bool expert_bias = false;
+    bool shared_gate = false;        ///< the shared expert has a gate, and runs first
 };
 
 /// A low-rank adapter on a linear module or an embedding.
@@ -260,6 +312,10 @@ struct Family {
     /// Config keys that it reads, separated by spaces, each `name|synonym|...=default`: the default of
     /// the configuration class for a key that a file leaves out; none where it follows from others.
     std::string_view keys;
+    /// Rules, separated by spaces and applied in this order, that make the full name of a tensor in a
+    /// published file of its name in the class: `CLASS=FILE` replaces the first CLASS (`^CLASS` at the
+    /// start only); `{E}` stands for the experts of a stack. Empty: the names are the same.
+    std::string_view stored_names = {};
 };
 [[nodiscard]] Table<Family> families();
 

@@ -81,7 +81,7 @@ struct ReadLimits {
 /// What to do with a key that stands twice in one object.
 enum class DuplicateKeys {
     refuse,      ///< an error that names the key (our own files)
-    last_wins,   ///< as Python's json reads it (files of others)
+    last_wins,   ///< as Python's json reads it (files of others); so are Infinity and NaN, as null
     keep,        ///< all of them stay in the tree: `read_spec` reports them among its errors
 };
 

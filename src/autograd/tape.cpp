@@ -1,7 +1,6 @@
 #include "membudget/autograd.hpp"
 
 #include <array>
-#include <optional>
 
 namespace membudget {
 
@@ -61,7 +60,7 @@ std::int64_t rounding_of(std::int64_t bytes, Backend backend) {
 void Tape::emit(std::int32_t storage, int sign) {
     const Storage& s = storages_[at(storage)];
     if (s.bytes == 0 || events_ == nullptr) return;
-    events_->push_back({sign * s.bytes, sign * s.rounding, 1, storage, s.term, s.label});
+    events_->push_back({sign * s.bytes, sign * s.rounding, 1, storage, s.term, s.label, op_});
 }
 
 std::int32_t Tape::new_storage(std::int64_t bytes, TermId term, const char* what) {
@@ -206,6 +205,7 @@ void Tape::NodeBuilder::save(const Ref& tensor) {
     tape_.retain(storage);
     ++tape_.storages_[at(storage)].saved;
     tape_.saved_.push_back(storage);
+    if (tape_.events_ != nullptr) tape_.last_save_ = tape_.events_->size();
     ++node_.saved;
 }
 
@@ -267,6 +267,15 @@ void Tape::seed(const Ref& output, BoundaryGradient gradient) {
     slots_[at(nodes_[at(tensor.node)].first_slot + tensor.slot)] = seeded;
 }
 
+void Tape::seed_foreign(const Ref& output) {
+    const TensorRow& tensor = row(output);
+    if (tensor.node < 0) return;
+    storages_.push_back({bytes_of(Elements(tensor.numel), *tensor.dtype).count(), 0, 1, 0,
+                         terms_.backward, false, {op_, kBoundaryGradient}});
+    slots_[at(nodes_[at(tensor.node)].first_slot + tensor.slot)] = {
+        static_cast<std::int32_t>(storages_.size() - 1), true};
+}
+
 void Tape::seed_loss() {
     if (nodes_.empty()) return;
     const std::int32_t storage = new_storage(bytes_of(Elements(1), dtype::fp32).count(),
@@ -285,22 +294,18 @@ Ref Tape::alias(const Ref& tensor) {
 
 TermId Tape::term_of(const Ref& tensor) const { return storages_[at(row(tensor).storage)].term; }
 
-std::size_t Tape::backward() {
-    std::optional<std::size_t> before;
-    const std::size_t start = events_ == nullptr ? 0 : events_->size();
+void Tape::backward() {
     for (std::size_t i = nodes_.size(); i-- > 0;) {
         const Node& node = nodes_[i];
         op_ = node.op;
         bool reached = false;
         for (std::int32_t s = 0; s < node.slots; ++s)
             reached = reached || slots_[at(node.first_slot + s)].storage >= 0;
-        if (reached && node.saved > 0 && !before) before = (events_ == nullptr ? 0 : events_->size()) - start;
         if (reached)
             run_node(node);
         else
             release_saved(node);
     }
-    return before.value_or(0);
 }
 
 TermId Tape::gradient_term(const Edge& edge) const {
@@ -313,6 +318,10 @@ TermId Tape::gradient_term(const Edge& edge) const {
 }
 
 void Tape::run_node(const Node& node) {
+    if (node.saved > 0 && !unpacked_) {
+        unpacked_ = true;
+        first_unpack_ = events_ != nullptr ? events_->size() : 0;
+    }
     temps_.clear();
     delivered_.clear();
     const Gradient output = [&] {

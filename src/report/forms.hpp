@@ -12,6 +12,7 @@ namespace membudget::report {
 [[nodiscard]] Report compare_form(const ReportData& data);
 [[nodiscard]] Report explain_form(const ReportData& data);
 [[nodiscard]] Report inspect_form(const ReportData& data);
+[[nodiscard]] Report timeline_form(const ReportData& data);
 [[nodiscard]] Report list_form(const ReportData& data);
 
 /// What a job is, in a few lines under the title of its report.

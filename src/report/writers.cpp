@@ -10,9 +10,10 @@ namespace {
 
 constexpr Writer kWriters[] = {
     {"text", "tables and notes for people", report::write_text},
-    {"json", "schema 1.0: every number in bytes, for scripts", report::write_json},
+    {"json", "schema 1.0: every number in bytes, for scripts", report::write_json, {}, true},
     {"markdown", "the text report as Markdown, for pull requests", report::write_markdown},
-    {"csv", "one row per term, in bytes (RFC 4180)", report::write_csv},
+    {"csv", "one row per term, in bytes (RFC 4180)", report::write_csv, {}, true},
+    {"svg", "the step's curve, stacked by term", report::write_svg, "timeline"},
 };
 static_assert(names_are_unique(kWriters));
 
@@ -25,6 +26,7 @@ constexpr Form kForms[] = {
     {"estimate", report::estimate_form},
     {"compare", report::compare_form},
     {"explain", report::explain_form},
+    {"timeline", report::timeline_form},
     {"inspect", report::inspect_form},
     {"list", report::list_form},
 };
@@ -33,6 +35,13 @@ static_assert(names_are_unique(kForms));
 }  // namespace
 
 Table<Writer> writers() { return Table<Writer>(kWriters); }
+
+std::vector<std::string_view> formats_of(std::string_view command) {
+    std::vector<std::string_view> out;
+    for (const Writer& writer : kWriters)
+        if (writer.command.empty() || writer.command == command) out.push_back(writer.name);
+    return out;
+}
 
 Report make_report(const ReportData& data) {
     const Form* form = Table<Form>(kForms).find(data.command);

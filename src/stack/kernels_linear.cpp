@@ -161,8 +161,14 @@ Ref awq_product(const Module& module) {
 
 Ref product(const Module& module) {
     KernelCall& call = module.call;
-    if (module.weight.quantization == nullptr)
-        return call.tape.linear(call.in(0), call.parameter(0), module.bias(), module.rows, module.in, module.out);
+    if (module.weight.quantization == nullptr) {
+        Ref weight = call.parameter(0);
+        // A transposed view of a parameter is no leaf: autocast does not cache its copy
+        // [aten/src/ATen/autocast_mode.cpp cached_cast].
+        if (call.attributes().weight_copied && call.tape.autocast() != nullptr)
+            weight = call.tape.cast(std::move(weight), *call.tape.autocast());
+        return call.tape.linear(call.in(0), std::move(weight), module.bias(), module.rows, module.in, module.out);
+    }
     switch (module.weight.quantization->product) {
         case QuantizedProduct::four_bit: return four_bit_product(module);
         case QuantizedProduct::int8: return int8_product(module);

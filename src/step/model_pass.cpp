@@ -9,7 +9,7 @@ namespace {
 
 bool same(const BlockInput& a, const BlockInput& b) {
     return a.numel == b.numel && a.dtype == b.dtype && a.requires_grad == b.requires_grad &&
-           a.owned == b.owned && a.term == b.term;
+           a.owned == b.owned && a.term == b.term && a.beside == b.beside;
 }
 
 bool same(const Tape::BoundaryGradient& a, const Tape::BoundaryGradient& b) {
@@ -239,6 +239,8 @@ void ModelPass::forward(GradientMode mode, bool first_micro_batch, std::vector<S
     how.gradients = mode;
     how.later = &tied_;
     how.prefix = prefix_of(head_block_);
+    const BlockInput last = input;
+    input.beside = 0;
     head_ = std::make_unique<BlockRun>(context_, block(head_block_), input, shared_, how);
     const Block& head = block(head_block_);
     loss_begin_ = head.ops.size();
@@ -250,6 +252,7 @@ void ModelPass::forward(GradientMode mode, bool first_micro_batch, std::vector<S
     communication_.after_forward(head, first);
     head_->forward(first, 0, base_end);
     end_of_base_model(names);
+    BlockRun::drop_beside(last, names, job_.backend);
     head_->forward(second, base_end, loss_begin_);
     out.push_back(node(Phase::forward, "forward", head_block_, std::move(first)));
     out.push_back(node(Phase::forward, "forward", stem_block_, std::move(names)));
@@ -273,26 +276,43 @@ void ModelPass::end_of_base_model(std::vector<Event>& events) {
 void ModelPass::loss(std::vector<StepNode>& out) {
     std::vector<Event> events;
     const Block& head = block(head_block_);
-    if (job_.keep_logits && loss_begin_ < head.ops.size() && !head.ops[loss_begin_].inputs.empty())
+    if (loss_begin_ < head.ops.size() && !head.ops[loss_begin_].inputs.empty())
         head_->keep(head.ops[loss_begin_].inputs.front());
     head_->forward(events, loss_begin_, head_->ops());
     out.push_back(node(Phase::loss, "loss", head_block_, std::move(events)));
-    if (job_.precision.autocast == nullptr) return;
+    end_of_forward(out);
+}
+
+/// The loss is computed inside the model's forward: what happens before backward belongs to it.
+void ModelPass::end_of_forward(std::vector<StepNode>& out) {
+    if (job_.micro_batches > 1) {  // loss / micro-batches, one number
+        const std::int64_t bytes = bytes_of(Elements(1), dtype::fp32).count();
+        const std::int64_t rounding = rounding_of(bytes, job_.backend);
+        const TermId term = context_.terms.intern("activations/loss");
+        const Label label{kNoOp, "scaled loss"};
+        out.push_back(node(Phase::forward, "loss scaled", head_block_,
+                           {{bytes, rounding, 1, -1, term, label}, {-bytes, -rounding, 1, -1, term, label}}));
+    }
+    if (job_.precision.autocast != nullptr) autocast_exits(out);
+    if (!job_.keep_logits) drop_outputs(Phase::backward, out);
+}
+
+void ModelPass::autocast_exits(std::vector<StepNode>& out) {
     std::vector<Event> ends;
     head_->end_autocast(ends);
-    out.push_back(node(Phase::loss, "autocast exit", head_block_, std::move(ends)));
+    out.push_back(node(Phase::forward, "autocast exit", head_block_, std::move(ends)));
     for (const Group& group : groups_) {
         StepNode unit;
-        unit.phase = Phase::loss;
+        unit.phase = Phase::forward;
         unit.repeat = group.count;
         for (const std::size_t index : group.visits)
-            unit.children.push_back(node(Phase::loss, "autocast exit", visits_[index]->layer.block,
-                                         visits_[index]->autocast_end));
+            unit.children.push_back(node(Phase::forward, "autocast exit",
+                                         visits_[index]->layer.block, visits_[index]->autocast_end));
         out.push_back(std::move(unit));
     }
     std::vector<Event> last;
     stem_->end_autocast(last);
-    out.push_back(node(Phase::loss, "autocast exit", stem_block_, std::move(last)));
+    out.push_back(node(Phase::forward, "autocast exit", stem_block_, std::move(last)));
 }
 
 // --- backward --------------------------------------------------------------------------------------
@@ -308,38 +328,45 @@ std::unique_ptr<BlockRun> ModelPass::rerun(const Visit& visit) {
 }
 
 Tape::BoundaryGradient ModelPass::backward_visit(const Visit& visit, BlockRun* run,
-                                                 Tape::BoundaryGradient gradient, VisitEvents& out) {
+                                                 Tape::BoundaryGradient gradient,
+                                                 std::vector<Event>& recompute,
+                                                 std::vector<Event>& events) {
     const Block& layer = block(visit.layer.block);
     if (!visit.layer.checkpointed) {
-        communication_.before_backward(layer, out.backward);
-        const auto result = run->backward(out.backward, gradient);
-        end_of_block(layer, *run, out.backward);
+        communication_.before_backward(layer, events);
+        const auto result = run->backward(events, gradient);
+        end_of_block(layer, *run, events);
         return result;
     }
     if (!gradient.exists) return {};
-    communication_.before_backward(layer, out.recompute);
+    communication_.before_backward(layer, recompute);
     // The region's forward runs again; its input was kept.
     RunOptions how = options(visit.layer, visit.prefix);
     how.recompute = true;
     how.output_is_checkpoint = false;
     BlockRun again(context_, block(visit.layer.block), visit.input, shared_, how);
     again.keep_input();
-    // Reentrant backward holds the output; without reentrance recomputation stops once the last saved
-    // tensor is there [torch/utils/checkpoint.py early_stop], here only after the last op has run.
-    again.forward(out.recompute, 0, again.ops());
-    if (!job_.checkpointing.reentrant) again.drop_output(out.recompute);
-    again.end_autocast(out.recompute);
-    auto result = again.backward(out.backward, gradient);
-    if (!job_.checkpointing.reentrant) {
-        // The first saved tensor that backward asks for makes the forward run again: nodes that saved
-        // none have run by then [torch/utils/checkpoint.py _checkpoint_hook unpack_hook].
-        const auto end = out.backward.begin() + static_cast<std::ptrdiff_t>(again.events_before_saved());
-        out.before.assign(out.backward.begin(), end);
-        out.backward.erase(out.backward.begin(), end);
+    again.forward(recompute, 0, again.ops());
+    // Reentrant backward runs the whole forward first and holds its output. Without reentrance the
+    // first saved tensor that backward asks for starts it, and it stops once the last one is there
+    // [torch/utils/checkpoint.py _CheckpointFrame, early_stop].
+    const bool lazy = !job_.checkpointing.reentrant;
+    if (lazy) {
+        again.drop_output(recompute);
+        again.stop_early(recompute);
     }
-    end_of_block(layer, again, out.backward);
-    again.drop_output(out.backward);
-    again.drop_kept(out.backward);
+    again.end_autocast(recompute);
+    if (!lazy) again.begin_reentrant_backward(recompute);
+    auto result = again.backward(events, gradient);
+    if (!lazy) again.end_reentrant_backward(events);
+    if (lazy) {
+        const auto unpack = events.begin() + static_cast<std::ptrdiff_t>(again.first_unpack());
+        recompute.insert(recompute.begin(), events.begin(), unpack);
+        events.erase(events.begin(), unpack);
+    }
+    end_of_block(layer, again, events);
+    again.drop_output(events);
+    again.drop_kept(events);
     if (!visit.input.requires_grad) result = {};
     return result;
 }
@@ -356,20 +383,19 @@ Tape::BoundaryGradient ModelPass::backward_unit(const Group& group, Tape::Bounda
         Visit& visit = *visits_[group.visits[i]];
         std::unique_ptr<BlockRun> again;
         if (!fresh && !visit.layer.checkpointed) again = rerun(visit);
-        VisitEvents events;
-        gradient = backward_visit(visit, again ? again.get() : visit.run.get(), gradient, events);
+        std::vector<Event> recompute, events;
+        gradient = backward_visit(visit, again ? again.get() : visit.run.get(), gradient, recompute, events);
         const auto position = [&](StepNode& made) {
             made.first_copy = group.first_index + (group.count - 1) * group.unit_length +
                               static_cast<std::int64_t>(i);
             made.copy_step = -group.unit_length;
         };
-        const auto append = [&](const char* pass, std::vector<Event> made) {
-            nodes.push_back(node(Phase::backward, pass, visit.layer.block, std::move(made)));
+        if (!recompute.empty()) {
+            nodes.push_back(node(Phase::backward, "recompute", visit.layer.block, std::move(recompute)));
             position(nodes.back());
-        };
-        if (!events.before.empty()) append("backward", std::move(events.before));
-        if (!events.recompute.empty()) append("recompute", std::move(events.recompute));
-        append("backward", std::move(events.backward));
+        }
+        nodes.push_back(node(Phase::backward, "backward", visit.layer.block, std::move(events)));
+        position(nodes.back());
     }
     return gradient;
 }
@@ -406,8 +432,11 @@ void ModelPass::backward(std::vector<StepNode>& out) {
     out.push_back(node(Phase::backward, "backward", head_block_, std::move(events)));
     for (std::size_t g = groups_.size(); g-- > 0;) backward_group(groups_[g], gradient, out);
     std::vector<Event> last;
+    // A reentrant region's arguments that are no inputs stay with its node, as long as the loss does
+    // [torch/utils/checkpoint.py CheckpointFunction, ctx.run_function].
+    const bool stay = job_.checkpointing.enabled && job_.checkpointing.reentrant;
     for (std::size_t i = 0; i < shared_.size(); ++i)
-        if (shared_[i].dtype != nullptr) stem_->drop_shared(last, i);
+        if (shared_[i].dtype != nullptr && !stay) stem_->drop_shared(last, i);
     communication_.before_backward(block(stem_block_), last);
     stem_->backward(last, gradient);
     end_of_block(block(stem_block_), *stem_, last);
@@ -421,6 +450,13 @@ void ModelPass::drop_outputs(Phase phase, std::vector<StepNode>& out) {
     head_->drop_kept(events);
     stem_->drop_input_gradients(events);
     if (!events.empty()) out.push_back(node(phase, "outputs", head_block_, std::move(events)));
+}
+
+void ModelPass::drop_loss(Phase phase, std::vector<StepNode>& out) {
+    std::vector<Event> events;
+    for (std::size_t i = 0; i < shared_.size(); ++i)
+        if (shared_[i].dtype != nullptr) stem_->drop_shared(events, i);
+    if (!events.empty()) out.push_back(node(phase, "outputs", stem_block_, std::move(events)));
 }
 
 }  // namespace membudget

@@ -23,6 +23,8 @@ public:
     void backward(std::vector<StepNode>& out);
     /// The loop's name for the outputs goes (logits).
     void drop_outputs(Phase phase, std::vector<StepNode>& out);
+    /// The loop's name for the loss goes, and with it the graph's nodes.
+    void drop_loss(Phase phase, std::vector<StepNode>& out);
 
 private:
     /// A layer of a run: which block, whether it is checkpointed, and whether its output is the kept
@@ -50,10 +52,6 @@ private:
         std::vector<Event> forward, autocast_end;
         BlockInput output;
     };
-    /// Backward of one layer: what comes before the forward runs again, that, and the rest.
-    struct VisitEvents {
-        std::vector<Event> before, recompute, backward;
-    };
     /// Consecutive copies that behave alike: `visits` is one unit.
     struct Group {
         std::vector<std::size_t> visits;
@@ -68,12 +66,15 @@ private:
     std::size_t visit(const Layer& layer, const std::string& prefix, const BlockInput& input,
                       bool keep_input);
     void forward_run(const Run& run, BlockInput& input, bool& keep_input, std::vector<StepNode>& out);
+    void end_of_forward(std::vector<StepNode>& out);
+    void autocast_exits(std::vector<StepNode>& out);
     void end_of_base_model(std::vector<Event>& events);
     void backward_group(const Group& group, Tape::BoundaryGradient& gradient, std::vector<StepNode>& out);
     Tape::BoundaryGradient backward_unit(const Group& group, Tape::BoundaryGradient gradient,
                                          std::vector<StepNode>& nodes, bool fresh);
-    Tape::BoundaryGradient backward_visit(const Visit& visit, BlockRun* run, Tape::BoundaryGradient gradient,
-                                          VisitEvents& out);
+    Tape::BoundaryGradient backward_visit(const Visit& visit, BlockRun* run,
+                                          Tape::BoundaryGradient gradient, std::vector<Event>& recompute,
+                                          std::vector<Event>& events);
     void end_of_block(const Block& block, BlockRun& run, std::vector<Event>& events);
     std::unique_ptr<BlockRun> rerun(const Visit& visit);
     [[nodiscard]] const Block& block(int index) const {
