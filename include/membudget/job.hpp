@@ -101,6 +101,8 @@ struct Job {
     bool steady = true;                      ///< optimizer states exist when the step begins
     bool zero_grad_to_none = true;
     bool keep_logits = true;
+    bool use_cache = false;                  ///< the outputs hold keys and values
+    bool carry_outputs = false;              ///< outputs live until the next forward has returned
     /// The embeddings' output needs a gradient though nothing before it is trained.
     bool input_gradients = false;
     double dropout_override = -1;            ///< negative: as the config says

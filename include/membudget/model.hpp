@@ -188,6 +188,7 @@ struct OpAttributes {
     std::int64_t rotary_dim = 0;
     Rotation rotation = Rotation::halves;
     AttentionForm form = AttentionForm::shared;
+    bool rotates = false;            ///< of an attention: its queries and keys come from a rotation
     bool head_major = false;         ///< queries and keys lie in memory head by head
     bool sliced = false;             ///< of a split: parts are sliced off one by one
     bool in_place = false;           ///< of an add: writes its first input

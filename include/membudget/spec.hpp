@@ -196,6 +196,8 @@ struct TrainingSpec {
     std::optional<std::int64_t> images;
     std::optional<bool> padding_mask;
     std::optional<bool> keep_logits;           ///< the outputs object stays alive during backward
+    std::optional<bool> use_cache;             ///< the outputs hold the keys and values of a decoder
+    std::optional<bool> carry_outputs;         ///< the loop refers to outputs until the next are there
     std::optional<NamedAt> step;               ///< "steady" | "first"
     std::optional<NamedAt> zero_grad;          ///< "set_to_none" | "zero"
     CheckpointingSpec activation_checkpointing;

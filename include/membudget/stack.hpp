@@ -235,6 +235,7 @@ public:
     const Block& block;
     const Extents& extents;
     Ref early;                ///< what `Kernel::first` returned
+    bool cached = false;      ///< keys and values were written to a cache, head by head
     double dropout = -1;      ///< overrides the op's probability when not negative
     const Dtype* activations = nullptr;  ///< type of the residual stream, for masks and rotary tables
     [[nodiscard]] const Dtype& activation_dtype() const { return *activations; }
