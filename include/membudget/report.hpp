@@ -10,6 +10,7 @@
 #include <utility>
 #include <vector>
 
+#include "membudget/diagnosis.hpp"
 #include "membudget/ledger.hpp"
 #include "membudget/membudget.hpp"
 #include "membudget/support.hpp"
@@ -58,6 +59,13 @@ struct Inspection {
     const Model* model = nullptr;
 };
 
+/// One file of `trace`, or what `reconcile` compares with.
+struct TraceReport {
+    TraceSummary summary;
+    std::vector<Finding> findings;
+    std::string subject;                        ///< the one to show in full; empty: the highest
+};
+
 /// Rows of a table of the program, for `list`.
 struct Listing {
     std::string kind;                           ///< "optimizers"
@@ -72,6 +80,9 @@ struct ReportData {
     std::vector<Delta> deltas;
     std::optional<Baseline> baseline;
     std::optional<Explanation> explanation;
+    std::vector<TraceReport> traces;
+    std::optional<Reconciliation> reconciliation;
+    std::optional<Receipt> receipt;             ///< evidence beside the terms of an estimate
     std::optional<Inspection> inspection;
     std::optional<Listing> listing;
     Diagnostics errors;                         ///< when not empty, nothing else counts
@@ -109,6 +120,7 @@ struct ReportNotes {
 struct ReportSection {
     std::optional<ReportTable> table;
     std::optional<ReportNotes> notes;
+    std::string drawing = {};                   ///< lines to be shown as they are
 };
 
 /// What matters most, in a word and a sentence.
@@ -148,8 +160,11 @@ struct Writer {
     std::string_view name;   ///< "json"
     std::string_view doc;
     std::string (*write)(const ReportData& data, const WriteOptions& options) = nullptr;
+    std::string_view command = {};  ///< the only command that it can write; empty: all
 };
 [[nodiscard]] Table<Writer> writers();
+/// Names of the formats of `command`, in the order of the table.
+[[nodiscard]] std::vector<std::string_view> formats_of(std::string_view command);
 
 /// Breaks `text` at spaces so that no line is longer than `width`; a longer word stands alone.
 [[nodiscard]] std::vector<std::string> wrap(std::string_view text, std::size_t width);

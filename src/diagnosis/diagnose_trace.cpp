@@ -19,7 +19,7 @@ constexpr int kClear = 5;        ///< hundredths that are a difference worth a w
 constexpr int kHalf = 50, kMost = 80, kTenth = 10, kQuarter = 25;
 constexpr Bytes kWorthAWord = Bytes(std::int64_t{1} << 29);  ///< 512 MiB
 
-std::string binary(Bytes bytes) { return format_bytes(bytes, Units::binary); }
+std::string sized(Bytes bytes) { return format_bytes(bytes, Units::decimal); }
 
 /// `a`, `b`, `c` ... with the middle left out when there are many.
 std::string list_of(const std::vector<Bytes>& levels) {
@@ -30,7 +30,7 @@ std::string list_of(const std::vector<Bytes>& levels) {
             out += fmt::format(", ... {} more ...", levels.size() - kShown);
             i = levels.size() - kShown / 2;
         }
-        out += (out.empty() ? "" : ", ") + binary(levels[i]);
+        out += (out.empty() ? "" : ", ") + sized(levels[i]);
     }
     return out;
 }
@@ -63,6 +63,14 @@ Trend trend_of(const std::vector<Bytes>& levels) {
     return rises ? Trend::grows : Trend::varies;
 }
 
+/// How often a level was clearly below the one before. A maximum that was never reset only rises.
+int falls_of(const std::vector<Bytes>& levels) {
+    int out = 0;
+    for (std::size_t i = 1; i < levels.size(); ++i)
+        out += levels[i] < levels[i - 1] && at_least(levels[i - 1] - levels[i], kSame, levels[i - 1]);
+    return out;
+}
+
 class TraceDiagnosis {
 public:
     explicit TraceDiagnosis(const TraceSubject& subject) : subject_(subject) {}
@@ -93,11 +101,11 @@ private:
         if (!subject_.oom) return;
         const TraceOom& oom = *subject_.oom;
         add("trace.oom",
-            {fmt::format("event {}: asked {}, {} free on the device", oom.event, binary(Bytes(oom.size)),
-                         binary(Bytes(oom.device_free))),
-             fmt::format("live then {} of {} reserved; at the end of the file {}", binary(Bytes(oom.live)),
-                         binary(Bytes(oom.reserved)),
-                         subject_.end_live ? binary(*subject_.end_live) : "unknown")});
+            {fmt::format("event {}: asked {}, {} free on the device", oom.event, sized(Bytes(oom.size)),
+                         sized(Bytes(oom.device_free))),
+             fmt::format("live then {} of {} reserved; at the end of the file {}", sized(Bytes(oom.live)),
+                         sized(Bytes(oom.reserved)),
+                         subject_.end_live ? sized(*subject_.end_live) : "unknown")});
     }
 
     void steps() {
@@ -112,10 +120,10 @@ private:
             const auto span = static_cast<std::int64_t>(live.size() - 1);
             evidence.push_back(fmt::format("{} in {} steps, about {} per step",
                                            size_text(live.back() - live.front()), span,
-                                           binary(Bytes((live.back() - live.front()).count() / span))));
+                                           sized(Bytes((live.back() - live.front()).count() / span))));
             for (const Survivor& survivor : subject_.survivors)
                 evidence.push_back(fmt::format("outlives its step, in {} steps: {}, {} blocks from {}",
-                                               survivor.steps, binary(survivor.bytes), survivor.blocks,
+                                               survivor.steps, sized(survivor.bytes), survivor.blocks,
                                                survivor.stack));
             add("live.growth", std::move(evidence));
         }
@@ -127,11 +135,11 @@ private:
         }
         const std::vector<Bytes> later(peaks.size() > 1 ? peaks.begin() + 1 : peaks.begin(), peaks.end());
         const std::vector<Bytes>& moving = trend == Trend::varies ? live : later;
-        if (trend != Trend::grows && trend_of(moving) == Trend::varies) {
+        if (trend != Trend::grows && trend_of(moving) == Trend::varies && falls_of(moving) >= 2) {
             const auto [low, high] = std::minmax_element(moving.begin(), moving.end());
             if (at_least(*high - *low, kClear, *high))
-                add("live.shapes", {fmt::format("{} steps, between {} and {}", moving.size(), binary(*low),
-                                                binary(*high))});
+                add("live.shapes", {fmt::format("{} steps, between {} and {}", moving.size(), sized(*low),
+                                                sized(*high))});
         }
     }
 
@@ -151,8 +159,8 @@ private:
         const StepLevel& last = subject_.steps.back();
         if (!last.live || !last.peak || !last.reserved || *last.reserved < kWorthAWord) return;
         if (at_least(*last.live, kHalf, *last.reserved) || !at_least(*last.peak, kMost, *last.reserved)) return;
-        add("reserved.earlier_peak", {fmt::format("allocated {}, its maximum {}, reserved {}", binary(*last.live),
-                                                  binary(*last.peak), binary(*last.reserved))});
+        add("reserved.earlier_peak", {fmt::format("allocated {}, its maximum {}, reserved {}", sized(*last.live),
+                                                  sized(*last.peak), sized(*last.reserved))});
     }
 
     void free_memory() {
@@ -162,15 +170,15 @@ private:
         if (stuck >= kWorthAWord && at_least(stuck, kTenth, reserved))
             add("fragmentation",
                 {fmt::format("at the peak {} of {} reserved are free beside live blocks, {} in whole segments",
-                             binary(stuck), binary(reserved), binary(Bytes(free.releasable)))});
+                             sized(stuck), sized(reserved), sized(Bytes(free.releasable)))});
         if (!subject_.free_at_end || !subject_.end_reserved) return;
         const FreeMemory& end = *subject_.free_at_end;
         if (Bytes(end.releasable) >= kWorthAWord && end.releasable > end.stuck &&
             at_least(Bytes(end.releasable), kTenth, *subject_.end_reserved))
             add("releasable", {fmt::format("at the end {} of {} reserved are in whole free segments, {} beside "
                                            "live blocks",
-                                           binary(Bytes(end.releasable)), binary(*subject_.end_reserved),
-                                           binary(Bytes(end.stuck)))});
+                                           sized(Bytes(end.releasable)), sized(*subject_.end_reserved),
+                                           sized(Bytes(end.stuck)))});
     }
 
     void outside() {
@@ -184,7 +192,7 @@ private:
         constexpr Bytes kOrdinary = Bytes(std::int64_t{2} << 30);
         if (at == nullptr || most < kOrdinary || !at_least(most, kTenth, *at->device)) return;
         add("outside", {fmt::format("step {}: device {}, reserved {}: {} are not the allocator's", at->step,
-                                    binary(*at->device), binary(*at->reserved), binary(most))});
+                                    sized(*at->device), sized(*at->reserved), sized(most))});
     }
 
     void phase() {
@@ -226,15 +234,19 @@ std::vector<Finding> diagnose(const TraceSummary& summary, const Dimensions& dim
             if (message.device) finding.subject = fmt::format("device {}", *message.device);
             if (!is_repeated(out, finding)) out.push_back(std::move(finding));
         }
-    for (const TraceSubject& subject : summary.subjects)
-        for (Finding& finding : TraceDiagnosis(subject).run())
-            if (!is_repeated(out, finding)) out.push_back(std::move(finding));
+    // A device whose request failed comes first; what the host holds is no reason for anything here.
+    for (const bool failed : {true, false})
+        for (const TraceSubject& subject : summary.subjects) {
+            if (subject.device < 0 || subject.oom.has_value() != failed) continue;
+            for (Finding& finding : TraceDiagnosis(subject).run())
+                if (!is_repeated(out, finding)) out.push_back(std::move(finding));
+        }
     for (const TraceSubject& subject : summary.subjects) {
         if (!subject.oom) continue;
         std::vector<std::string> evidence;
         const PrintedSize request{Bytes(subject.oom->size), Bytes(0)};
         for (const Candidate& candidate : candidates_for(request, dimensions))
-            evidence.push_back(fmt::format("{} = {}", candidate.text, binary(candidate.bytes)));
+            evidence.push_back(fmt::format("{} = {}", candidate.text, sized(candidate.bytes)));
         if (!evidence.empty()) out.push_back(finding("request.candidates", std::move(evidence), subject.name));
     }
     return out;

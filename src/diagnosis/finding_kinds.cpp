@@ -85,7 +85,7 @@ constexpr FindingKind kKinds[] = {
     {"live.shapes", "the peak goes up and down from step to step without a trend",
      "that the largest input was seen", "the peak beside the input's length, step by step",
      "peaks of the steps"},
-    {"reserved.growth", "reserved memory grows while live memory does not",
+    {"reserved.growth", "reserved memory grows, live memory far less or not at all",
      "a leak: the cache keeps what other sizes needed",
      "allocated and reserved over more steps; does reserved level off?",
      "allocated and reserved at the same instants"},

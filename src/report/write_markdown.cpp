@@ -71,6 +71,7 @@ std::string write_markdown(const ReportData& data, const WriteOptions&) {
         out += '\n';
     }
     for (const ReportSection& section : report.sections) {
+        if (!section.drawing.empty()) out += fmt::format("\n```text\n{}```\n", section.drawing);
         if (section.table) {
             out += '\n';
             append_table(out, *section.table);

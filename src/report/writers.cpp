@@ -13,6 +13,7 @@ constexpr Writer kWriters[] = {
     {"json", "schema 1.0: every number in bytes, for scripts", report::write_json},
     {"markdown", "the text report as Markdown, for pull requests", report::write_markdown},
     {"csv", "one row per term, in bytes (RFC 4180)", report::write_csv},
+    {"svg", "live and reserved memory over the trace", report::write_trace_svg, "trace"},
 };
 static_assert(names_are_unique(kWriters));
 
@@ -27,12 +28,21 @@ constexpr Form kForms[] = {
     {"explain", report::explain_form},
     {"inspect", report::inspect_form},
     {"list", report::list_form},
+    {"trace", report::trace_form},
+    {"reconcile", report::reconcile_form},
 };
 static_assert(names_are_unique(kForms));
 
 }  // namespace
 
 Table<Writer> writers() { return Table<Writer>(kWriters); }
+
+std::vector<std::string_view> formats_of(std::string_view command) {
+    std::vector<std::string_view> out;
+    for (const Writer& writer : kWriters)
+        if (writer.command.empty() || writer.command == command) out.push_back(writer.name);
+    return out;
+}
 
 Report make_report(const ReportData& data) {
     const Form* form = Table<Form>(kForms).find(data.command);

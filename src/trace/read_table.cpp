@@ -5,6 +5,7 @@
 #include <cmath>
 #include <map>
 
+#include "membudget/quantity.hpp"
 #include "trace/columns.hpp"
 #include "trace/log_readers.hpp"
 #include "trace/log_text.hpp"
@@ -165,6 +166,8 @@ private:
                 if (column.unit != 0)
                     note("MB of a device's memory are MiB: the driver's tools count so");
                 column.unit = kMiB;
+            } else if (column.unit == 1'000'000 || column.unit == kGB) {
+                note("MB and GB are read as written, as powers of 1000; many programs mean MiB and GiB");
             }
         }
     }
