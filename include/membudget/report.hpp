@@ -1,6 +1,6 @@
 #pragma once
 
-/// Part `report`: neutral tables and notes, and their dialects: text, JSON, Markdown, CSV.
+/// Part `report`: neutral tables and notes, and their dialects: text, JSON, Markdown, CSV, SVG.
 /// Knows not where it goes.
 
 #include <cstddef>
@@ -47,10 +47,18 @@ struct Delta {
     std::vector<std::string> measure_next;
 };
 
-/// A term in full, for `explain`.
+/// A term in full, or an instant of the step, for `explain`.
 struct Explanation {
-    std::string path;                           ///< a leaf, or a prefix of several
-    std::vector<LiveTensor> tensors;            ///< live at the peak under `path`
+    std::string path;                           ///< a leaf, or a prefix of several; empty: all
+    std::string when = "peak";                  ///< the instant, as the user named it
+    std::optional<Instant> at;                  ///< absent where only numbers are stated
+    std::vector<LiveTensor> tensors;            ///< live at the instant under `path`
+};
+
+/// A step event by event, for `timeline`.
+struct TimelineReport {
+    const Timeline* timeline = nullptr;
+    Instant peak;
 };
 
 /// A model, for `inspect`.
@@ -83,6 +91,7 @@ struct ReportData {
     std::vector<TraceReport> traces;
     std::optional<Reconciliation> reconciliation;
     std::optional<Receipt> receipt;             ///< evidence beside the terms of an estimate
+    std::optional<TimelineReport> timeline;
     std::optional<Inspection> inspection;
     std::optional<Listing> listing;
     Diagnostics errors;                         ///< when not empty, nothing else counts
@@ -116,11 +125,12 @@ struct ReportNotes {
     std::vector<ReportNote> notes;
 };
 
-/// One section: a table, notes, or both.
+/// One section: a chart of the step, a table, notes.
 struct ReportSection {
     std::optional<ReportTable> table;
     std::optional<ReportNotes> notes;
     std::string drawing = {};                   ///< lines to be shown as they are
+    std::optional<TimelineReport> chart = std::nullopt;
 };
 
 /// What matters most, in a word and a sentence.
@@ -160,9 +170,12 @@ struct Writer {
     std::string_view name;   ///< "json"
     std::string_view doc;
     std::string (*write)(const ReportData& data, const WriteOptions& options) = nullptr;
-    std::string_view command = {};  ///< the only command that it can write; empty: all
+    std::string_view commands = {};  ///< the only ones that it can write, by spaces; empty: all
+    bool lists_rows = false;        ///< writes all rows of what people get a summary of
 };
 [[nodiscard]] Table<Writer> writers();
+/// Whether `writer` can write the report of `command`.
+[[nodiscard]] bool writes(const Writer& writer, std::string_view command);
 /// Names of the formats of `command`, in the order of the table.
 [[nodiscard]] std::vector<std::string_view> formats_of(std::string_view command);
 

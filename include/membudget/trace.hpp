@@ -287,15 +287,15 @@ struct LiveBlock {
 /// Live blocks after event `event`, by address; `events.size()` or more: at the end.
 [[nodiscard]] std::vector<LiveBlock> live_after(const TraceDevice& device, std::size_t event);
 
-/// Segments with their blocks after event `event`: what is stuck in split segments and what a retry
-/// would release. Needs segments in the file.
-[[nodiscard]] std::vector<TraceSegment> segments_after(const TraceDevice& device, std::size_t event);
+/// Segments with their blocks after event `event`, or before the first one; what a block occupied
+/// follows from the allocator's rules under `settings`. Needs segments in the file.
+[[nodiscard]] std::vector<TraceSegment> segments_after(const TraceDevice& device, std::size_t event,
+                                                       const AllocatorSettings& settings = {});
+[[nodiscard]] std::vector<TraceSegment> segments_at_start(const TraceDevice& device,
+                                                          const AllocatorSettings& settings = {});
 
 /// Free memory of segments, in the two kinds that matter.
-struct FreeMemory {
-    std::int64_t releasable = 0;  ///< whole free segments, or whole free pages of expandable ones
-    std::int64_t stuck = 0;       ///< free blocks beside live ones
-};
-[[nodiscard]] FreeMemory free_memory(std::span<const TraceSegment> segments);
+[[nodiscard]] FreeMemory free_memory(std::span<const TraceSegment> segments,
+                                     const AllocatorSettings& settings = {});
 
 }  // namespace membudget

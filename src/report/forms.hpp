@@ -12,6 +12,7 @@ namespace membudget::report {
 [[nodiscard]] Report compare_form(const ReportData& data);
 [[nodiscard]] Report explain_form(const ReportData& data);
 [[nodiscard]] Report inspect_form(const ReportData& data);
+[[nodiscard]] Report timeline_form(const ReportData& data);
 [[nodiscard]] Report list_form(const ReportData& data);
 [[nodiscard]] Report trace_form(const ReportData& data);
 [[nodiscard]] Report reconcile_form(const ReportData& data);

@@ -84,11 +84,9 @@ void for_each_tensor(const Model& model,
             for (const int block : section.pattern) {
                 for (const Parameter& parameter :
                      model.blocks[static_cast<std::size_t>(block)].parameters) {
-                    const auto full = [&](const std::string& name) {
-                        return name.empty() ? name : with_index(section.prefix + name, index);
-                    };
-                    visit(full(parameter.name), with_index(parameter.tied_to, index),
-                          full(parameter.checkpoint_name), parameter);
+                    visit(with_index(section.prefix + parameter.name, index),
+                          with_index(parameter.tied_to, index),
+                          with_index(parameter.checkpoint_name, index), parameter);
                 }
                 ++index;
             }

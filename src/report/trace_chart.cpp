@@ -6,7 +6,6 @@
 #include <cmath>
 
 #include "report/figures.hpp"
-#include "report/writers.hpp"
 
 namespace membudget::report {
 namespace {
@@ -25,7 +24,7 @@ Bytes top_of(const TraceSubject& subject) {
 }
 
 /// The points of one column of the chart, the highest of each kind.
-CurvePoint column_of(const Curve& curve, std::size_t column, std::size_t columns) {
+CurvePoint column_of(const LevelCurve& curve, std::size_t column, std::size_t columns) {
     const std::size_t begin = column * curve.points.size() / columns;
     const std::size_t end = std::max(begin + 1, (column + 1) * curve.points.size() / columns);
     CurvePoint out{.at = curve.points[begin].at, .live = {}, .reserved = {}, .device = {}};
@@ -49,12 +48,12 @@ char letter_at(const CurvePoint& point, double level) {
     return covers(point.device) ? ':' : ' ';
 }
 
-bool any(const Curve& curve, std::optional<Bytes> CurvePoint::*member) {
+bool any(const LevelCurve& curve, std::optional<Bytes> CurvePoint::*member) {
     return std::any_of(curve.points.begin(), curve.points.end(),
                        [&](const CurvePoint& point) { return (point.*member).has_value(); });
 }
 
-std::string legend_of(const Curve& curve, const Scale& scale) {
+std::string legend_of(const LevelCurve& curve, const Scale& scale) {
     std::string out;
     const auto add = [&](bool shown, std::string_view text) {
         if (shown) out += fmt::format("{}{}", out.empty() ? "" : "   ", text);
@@ -120,7 +119,7 @@ const TraceSubject* chosen_subject(const TraceSummary& summary, std::string_view
 }
 
 std::string draw_levels(const TraceSubject& subject) {
-    const Curve& curve = subject.curve;
+    const LevelCurve& curve = subject.curve;
     const Bytes top = top_of(subject);
     if (curve.points.size() < 2 || top == Bytes(0)) return "";
     const Scale& scale = scale_for(top);
@@ -203,7 +202,7 @@ std::string draw_levels_svg(const TraceSubject& subject, const std::string& titl
     return out;
 }
 
-std::string write_trace_svg(const ReportData& data, const WriteOptions&) {
+std::string draw_traces_svg(const ReportData& data) {
     for (const TraceReport& trace : data.traces)
         if (const TraceSubject* subject = chosen_subject(trace.summary, trace.subject))
             return draw_levels_svg(*subject, fmt::format("{}: {}", trace.summary.file, subject->name));

@@ -2,7 +2,7 @@
 
 #include <string>
 
-#include "membudget/diagnosis.hpp"
+#include "membudget/report.hpp"
 
 namespace membudget::report {
 
@@ -11,6 +11,9 @@ namespace membudget::report {
 
 /// The same as a picture, with axes and units.
 [[nodiscard]] std::string draw_levels_svg(const TraceSubject& subject, const std::string& title);
+
+/// The first trace of a report that has figures.
+[[nodiscard]] std::string draw_traces_svg(const ReportData& data);
 
 /// The subject to show in full: by name, else the one with the highest peak; null when there is none.
 [[nodiscard]] const TraceSubject* chosen_subject(const TraceSummary& summary, std::string_view name);

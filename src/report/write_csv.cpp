@@ -1,5 +1,6 @@
 #include <string>
 
+#include "report/events.hpp"
 #include "report/figures.hpp"
 #include "report/inspection.hpp"
 #include "report/writers.hpp"
@@ -45,6 +46,18 @@ void append_terms(std::string& out, const ReportData& data) {
                                 text_of(term.upper), std::string(name_of(term.basis)),
                                 term.formula, term.source});
         }
+}
+
+void append_events(std::string& out, const Timeline& timeline) {
+    append_record(out, {"index", "phase", "pass", "micro_batch", "op", "term", "made_by", "tensor",
+                        "bytes", "rounding_bytes", "copies", "live_bytes"});
+    for_each_event(timeline, [&](const EventRecord& event) {
+        append_record(out, {std::to_string(event.index), std::string(name_of(event.phase)),
+                            std::string(event.pass), event.micro_batch < 0 ? "" : std::to_string(event.micro_batch), event.op,
+                            std::string(event.term), event.made_by, std::string(event.tensor),
+                            std::to_string(event.bytes), std::to_string(event.rounding),
+                            std::to_string(event.copies), std::to_string(event.live)});
+    });
 }
 
 void append_tensors(std::string& out, const Model& model) {
@@ -102,6 +115,8 @@ std::string write_csv(const ReportData& data, const WriteOptions&) {
         append_traces(out, data);
     else if (data.reconciliation)
         append_reconciliation(out, *data.reconciliation);
+    else if (data.timeline)
+        append_events(out, *data.timeline->timeline);
     else if (data.inspection)
         append_tensors(out, *data.inspection->model);
     else

@@ -2,6 +2,7 @@
 
 #include <utility>
 
+#include "report/events.hpp"
 #include "report/figures.hpp"
 #include "report/inspection.hpp"
 #include "report/json_trace.hpp"
@@ -196,6 +197,19 @@ void add_comparison(Json& out, const ReportData& data) {
                            {"limit_bytes", bytes_or_null(data.baseline->limit)}};
 }
 
+Json micro_batch_or_null(std::int64_t index) {
+    return index == kNoMicroBatch ? Json(nullptr) : Json(index);
+}
+
+Json instant_of(const std::optional<Instant>& at) {
+    if (!at) return nullptr;
+    return {{"phase", name_of(at->stretch.leaf->phase)},
+            {"op", text_or_null(at->op)},
+            {"pass", text_or_null(at->stretch.leaf->pass)},
+            {"micro_batch", micro_batch_or_null(at->stretch.micro_batch)},
+            {"live_bytes", at->live.count()}};
+}
+
 void add_explanation(Json& out, const ReportData& data) {
     out["explained"] = nullptr;
     if (!data.explanation) return;
@@ -204,11 +218,39 @@ void add_explanation(Json& out, const ReportData& data) {
         tensors.push_back({{"term", tensor.term},
                            {"op", tensor.op},
                            {"tensor", tensor.what},
-                           {"bytes", tensor.bytes.count()}});
+                           {"bytes", tensor.bytes.count()},
+                           {"rounding_bytes", tensor.rounding.count()},
+                           {"copies", tensor.copies},
+                           {"made_in", text_or_null(tensor.made_in)},
+                           {"freed_by", text_or_null(tensor.freed_by)}});
     const Ledger& ledger = data.reports.front().estimate->ledger;
-    out["explained"] = {{"path", data.explanation->path},
+    out["explained"] = {{"path", text_or_null(data.explanation->path)},
+                        {"at", instant_of(data.explanation->at)},
                         {"at_peak_bytes", at_peak(ledger, data.explanation->path).count()},
                         {"tensors", std::move(tensors)}};
+}
+
+/// One event a line: they are many, and are never all in memory as values.
+void put_events(std::string& text, const Timeline& timeline) {
+    std::string lines;
+    for_each_event(timeline, [&](const EventRecord& event) {
+        const Json record = {{"phase", name_of(event.phase)},
+                             {"pass", text_or_null(std::string(event.pass))},
+                             {"micro_batch", micro_batch_or_null(event.micro_batch)},
+                             {"op", text_or_null(event.op)},
+                             {"term", event.term},
+                             {"made_by", text_or_null(event.made_by)},
+                             {"tensor", text_or_null(std::string(event.tensor))},
+                             {"bytes", event.bytes},
+                             {"rounding_bytes", event.rounding},
+                             {"copies", event.copies},
+                             {"live_bytes", event.live}};
+        lines += (lines.empty() ? "\n    " : ",\n    ") + record.dump();
+    });
+    constexpr std::string_view kEmpty = "\n  \"events\": []";  // only the envelope is indented by two
+    const std::size_t place = text.find(kEmpty);
+    MEMBUDGET_ENSURE(place != std::string::npos, "an envelope has a place for the events");
+    text.insert(place + kEmpty.size() - 1, lines + "\n  ");
 }
 
 void add_inspection(Json& out, const ReportData& data) {
@@ -285,6 +327,7 @@ std::string write_json(const ReportData& data, const WriteOptions&) {
     if (data.command == "compare") add_comparison(out, data);
     if (data.command == "explain") add_explanation(out, data);
     if (data.command == "estimate") add_evidence(out, data);
+    if (data.command == "timeline") out["events"] = Json::array();
     out["errors"] = Json::array();
     for (const Diagnostic& error : data.errors.list())
         out["errors"].push_back({{"file", text_or_null(error.file)},
@@ -292,7 +335,9 @@ std::string write_json(const ReportData& data, const WriteOptions&) {
                                  {"message", error.message},
                                  {"hint", text_or_null(error.hint)}});
     // File names need not be UTF-8: what is not is replaced, never a reason to fail.
-    return out.dump(2, ' ', false, Json::error_handler_t::replace) + '\n';
+    std::string text = out.dump(2, ' ', false, Json::error_handler_t::replace) + '\n';
+    if (data.timeline) put_events(text, *data.timeline->timeline);
+    return text;
 }
 
 }  // namespace membudget::report

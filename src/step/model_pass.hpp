@@ -23,6 +23,8 @@ public:
     void backward(std::vector<StepNode>& out);
     /// The loop's name for the outputs goes (logits).
     void drop_outputs(Phase phase, std::vector<StepNode>& out);
+    /// The loop's name for the loss goes, and with it the graph's nodes.
+    void drop_loss(Phase phase, std::vector<StepNode>& out);
 
 private:
     /// A layer of a run: which block, whether it is checkpointed, and whether its output is the kept
@@ -64,6 +66,8 @@ private:
     std::size_t visit(const Layer& layer, const std::string& prefix, const BlockInput& input,
                       bool keep_input);
     void forward_run(const Run& run, BlockInput& input, bool& keep_input, std::vector<StepNode>& out);
+    void end_of_forward(std::vector<StepNode>& out);
+    void autocast_exits(std::vector<StepNode>& out);
     void end_of_base_model(std::vector<Event>& events);
     void backward_group(const Group& group, Tape::BoundaryGradient& gradient, std::vector<StepNode>& out);
     Tape::BoundaryGradient backward_unit(const Group& group, Tape::BoundaryGradient gradient,
