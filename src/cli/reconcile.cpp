@@ -65,7 +65,8 @@ ExitCode run_reconcile(Arguments arguments, Streams& streams) {
     data.command = "reconcile";
     data.reconciliation = std::move(*reconciliation);
     if (file.is_open())
-        if (const Diagnostics errors = file.commit(write_receipt(receipt_of(*data.reconciliation))); !errors.empty())
+        if (const Diagnostics errors = file.commit(write_receipt(receipt_of(*data.reconciliation)));
+            !errors.empty())
             return session.fail(errors);
     return session.finish(data);
 }

@@ -37,11 +37,13 @@ Result<std::vector<Dimension>> stated_dimensions(const std::vector<std::string>&
             std::string digits = text.substr(equals + 1);
             std::erase(digits, '_');
             const char* end = digits.data() + digits.size();
-            if (std::from_chars(digits.data(), end, dimension.extent).ptr != end) dimension.extent = 0;
+            if (std::from_chars(digits.data(), end, dimension.extent).ptr != end)
+                dimension.extent = 0;
         }
         if (dimension.name.empty() || dimension.extent <= 0)
-            return usage_error(fmt::format("expected --dim NAME=N with a whole number above 0; got '{}'", text),
-                               "for example --dim tokens=8192 --dim vocabulary=128256");
+            return usage_error(
+                fmt::format("expected --dim NAME=N with a whole number above 0; got '{}'", text),
+                "for example --dim tokens=8192 --dim vocabulary=128256");
         out.push_back(std::move(dimension));
     }
     return out;
@@ -64,7 +66,8 @@ Result<Dimensions> dimensions_for(const Options& options) {
     return out;
 }
 
-Result<TraceReport> report_of(const std::string& file, const Options& options, const Dimensions& dimensions) {
+Result<TraceReport> report_of(const std::string& file, const Options& options,
+                              const Dimensions& dimensions) {
     const auto trace = read_trace_file(file);
     if (!trace) return trace.errors();
     auto summary = summarise(*trace);
@@ -74,17 +77,21 @@ Result<TraceReport> report_of(const std::string& file, const Options& options, c
     out.summary = std::move(*summary);
     out.subject = options.subject;
     const auto& subjects = out.summary.subjects;
-    const bool known = std::any_of(subjects.begin(), subjects.end(), [&](const TraceSubject& subject) {
-        return subject.name == options.subject;
-    });
+    const bool known =
+        std::any_of(subjects.begin(), subjects.end(),
+                    [&](const TraceSubject& subject) { return subject.name == options.subject; });
     if (options.subject.empty() || known) return out;
     std::vector<std::string_view> names;
     for (const TraceSubject& subject : subjects) names.push_back(subject.name);
     std::string hint = did_you_mean(options.subject, names);
     if (hint.empty() && !names.empty())
-        hint = fmt::format("the first of them: {}", fmt::join(names.begin(), names.begin() + static_cast<std::ptrdiff_t>(
-                                                                   std::min<std::size_t>(names.size(), 8)), ", "));
-    return Diagnostic{Trouble::invalid, file, "", fmt::format("no device or rank {} in it", in_quotes(options.subject)),
+        hint = fmt::format("the first of them: {}",
+                           fmt::join(names.begin(),
+                                     names.begin() + static_cast<std::ptrdiff_t>(
+                                                         std::min<std::size_t>(names.size(), 8)),
+                                     ", "));
+    return Diagnostic{Trouble::invalid, file, "",
+                      fmt::format("no device or rank {} in it", in_quotes(options.subject)),
                       std::move(hint)};
 }
 
@@ -95,12 +102,18 @@ ExitCode run_trace(Arguments arguments, Streams& streams) {
     Session session("trace", streams, kFooter);
     CLI::App& app = session.app();
     app.add_option("FILE", options.files, "measured runs");
-    app.add_option("--subject", options.subject, "the device or rank to show in full; else the highest")
-        ->type_name("NAME")->group("What is shown");
-    app.add_option("--spec", options.spec, "a spec or config whose tensors may explain a failed request")
-        ->type_name("FILE")->group("What a failed request may be");
-    app.add_option("--dim", options.dims, "a length that may explain a failed request, e.g. tokens=8192")
-        ->type_name("NAME=N")->group("What a failed request may be");
+    app.add_option("--subject", options.subject,
+                   "the device or rank to show in full; else the highest")
+        ->type_name("NAME")
+        ->group("What is shown");
+    app.add_option("--spec", options.spec,
+                   "a spec or config whose tensors may explain a failed request")
+        ->type_name("FILE")
+        ->group("What a failed request may be");
+    app.add_option("--dim", options.dims,
+                   "a length that may explain a failed request, e.g. tokens=8192")
+        ->type_name("NAME=N")
+        ->group("What a failed request may be");
     options.job.add_to(app);
     if (const auto exit = session.parse(arguments)) return *exit;
     if (options.files.empty()) return session.fail_usage("trace needs a FILE");

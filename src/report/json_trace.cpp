@@ -6,8 +6,12 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 Json of(const std::optional<Bytes>& bytes) { return bytes ? Json(bytes->count()) : Json(nullptr); }
-Json of(const std::optional<PrintedSize>& size) { return size ? Json(size->bytes.count()) : Json(nullptr); }
-Json of(const std::optional<std::int64_t>& number) { return number ? Json(*number) : Json(nullptr); }
+Json of(const std::optional<PrintedSize>& size) {
+    return size ? Json(size->bytes.count()) : Json(nullptr);
+}
+Json of(const std::optional<std::int64_t>& number) {
+    return number ? Json(*number) : Json(nullptr);
+}
 Json text_or_null(std::string_view text) { return text.empty() ? Json(nullptr) : Json(text); }
 
 Json of(const Finding& finding) {
@@ -37,7 +41,8 @@ Json of(const OomMessage& message) {
     return {{"wording", message.wording},
             {"backend", text_or_null(message.backend)},
             {"device", of(message.device)},
-            {"moment", message.moment == OomMoment::unknown ? Json(nullptr) : Json(name_of(message.moment))},
+            {"moment",
+             message.moment == OomMoment::unknown ? Json(nullptr) : Json(name_of(message.moment))},
             {"requested_bytes", of(message.requested)},
             {"capacity_bytes", of(message.capacity)},
             {"free_bytes", of(message.free)},
@@ -62,7 +67,8 @@ Json of(const OomMessage& message) {
 Json of(const std::vector<LiveShare>& shares) {
     Json out = Json::array();
     for (const LiveShare& share : shares)
-        out.push_back({{"name", share.name}, {"bytes", share.bytes.count()}, {"blocks", share.blocks}});
+        out.push_back(
+            {{"name", share.name}, {"bytes", share.bytes.count()}, {"blocks", share.blocks}});
     return out;
 }
 
@@ -72,7 +78,8 @@ Json of(const std::optional<FreeMemory>& free) {
 }
 
 Json of(const TraceSubject& subject) {
-    Json phases = Json::array(), steps = Json::array(), points = Json::array(), survivors = Json::array();
+    Json phases = Json::array(), steps = Json::array(), points = Json::array(),
+         survivors = Json::array();
     for (const MarkedPeak& phase : subject.phases)
         phases.push_back({{"phase", phase.name},
                           {"count", phase.count},
@@ -101,32 +108,35 @@ Json of(const TraceSubject& subject) {
                {"device_free_bytes", subject.oom->device_free},
                {"live_bytes", subject.oom->live},
                {"reserved_bytes", subject.oom->reserved}};
-    return {{"name", subject.name},
-            {"device", subject.device},
-            {"kind", subject.is_series ? "samples" : "events"},
-            {"count", subject.events},
-            {"complete", subject.complete},
-            {"start", {{"live_bytes", of(subject.start_live)}, {"reserved_bytes", of(subject.start_reserved)}}},
-            {"end", {{"live_bytes", of(subject.end_live)}, {"reserved_bytes", of(subject.end_reserved)}}},
-            {"peak",
-             {{"live_bytes", of(subject.live_peak)},
-              {"at", subject.live_peak_at},
-              {"axis", subject.curve.axis},
-              {"reserved_bytes_then", of(subject.reserved_at_peak)},
-              {"phase", text_or_null(subject.peak_phase)},
-              {"free_then", of(subject.free_at_peak)},
-              {"by_category", of(subject.categories)},
-              {"by_stack", of(subject.stacks)}}},
-            {"reserved_peak_bytes", of(subject.reserved_peak)},
-            {"device_peak_bytes", of(subject.device_peak)},
-            {"device_total_bytes", of(subject.device_total)},
-            {"free_at_end", of(subject.free_at_end)},
-            {"oom", std::move(oom)},
-            {"phases", std::move(phases)},
-            {"steps_by", text_or_null(subject.steps_by)},
-            {"steps", std::move(steps)},
-            {"survivors", std::move(survivors)},
-            {"curve", std::move(points)}};
+    return {
+        {"name", subject.name},
+        {"device", subject.device},
+        {"kind", subject.is_series ? "samples" : "events"},
+        {"count", subject.events},
+        {"complete", subject.complete},
+        {"start",
+         {{"live_bytes", of(subject.start_live)}, {"reserved_bytes", of(subject.start_reserved)}}},
+        {"end",
+         {{"live_bytes", of(subject.end_live)}, {"reserved_bytes", of(subject.end_reserved)}}},
+        {"peak",
+         {{"live_bytes", of(subject.live_peak)},
+          {"at", subject.live_peak_at},
+          {"axis", subject.curve.axis},
+          {"reserved_bytes_then", of(subject.reserved_at_peak)},
+          {"phase", text_or_null(subject.peak_phase)},
+          {"free_then", of(subject.free_at_peak)},
+          {"by_category", of(subject.categories)},
+          {"by_stack", of(subject.stacks)}}},
+        {"reserved_peak_bytes", of(subject.reserved_peak)},
+        {"device_peak_bytes", of(subject.device_peak)},
+        {"device_total_bytes", of(subject.device_total)},
+        {"free_at_end", of(subject.free_at_end)},
+        {"oom", std::move(oom)},
+        {"phases", std::move(phases)},
+        {"steps_by", text_or_null(subject.steps_by)},
+        {"steps", std::move(steps)},
+        {"survivors", std::move(survivors)},
+        {"curve", std::move(points)}};
 }
 
 Json of(const ReconciledLine& line) {
@@ -166,7 +176,8 @@ void add_traces(Json& out, const ReportData& data) {
 
 void add_reconciliation(Json& out, const ReportData& data) {
     for (const char* key : {"name", "trace", "subject"}) out[key] = nullptr;
-    for (const char* key : {"totals", "phases", "terms", "findings", "notes"}) out[key] = Json::array();
+    for (const char* key : {"totals", "phases", "terms", "findings", "notes"})
+        out[key] = Json::array();
     if (!data.reconciliation) return;
     const Reconciliation& own = *data.reconciliation;
     out["name"] = own.name;

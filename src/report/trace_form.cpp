@@ -23,17 +23,19 @@ Bytes peak_of(const TraceSubject& subject) {
 Headline headline_of(const TraceSubject& subject) {
     Headline out{.verdict = Verdict::none, .word = "PEAK", .lines = {}};
     if (subject.live_peak) {
-        out.lines.push_back(fmt::format("{} live{}{}", both_units(*subject.live_peak),
-                                        subject.reserved_at_peak
-                                            ? fmt::format(", {} reserved then", both_units(*subject.reserved_at_peak))
-                                            : "",
-                                        subject.peak_phase.empty() ? "" : ", in " + subject.peak_phase));
+        out.lines.push_back(fmt::format(
+            "{} live{}{}", both_units(*subject.live_peak),
+            subject.reserved_at_peak
+                ? fmt::format(", {} reserved then", both_units(*subject.reserved_at_peak))
+                : "",
+            subject.peak_phase.empty() ? "" : ", in " + subject.peak_phase));
     }
     if (subject.reserved_peak)
         out.lines.push_back(fmt::format("{} reserved at most", both_units(*subject.reserved_peak)));
     if (subject.device_peak)
-        out.lines.push_back(fmt::format("{} used on the device at most{}", both_units(*subject.device_peak),
-                                        subject.device_total ? " of " + both_units(*subject.device_total) : ""));
+        out.lines.push_back(
+            fmt::format("{} used on the device at most{}", both_units(*subject.device_peak),
+                        subject.device_total ? " of " + both_units(*subject.device_total) : ""));
     if (out.lines.empty()) out.lines.emplace_back("no figures");
     return out;
 }
@@ -49,24 +51,29 @@ ReportTable subjects_table(const TraceSummary& summary) {
                      {"device " + unit, Align::right}};
     for (std::size_t i = 0; i < std::min(summary.subjects.size(), kMostSubjects); ++i) {
         const TraceSubject& subject = summary.subjects[i];
-        table.rows.push_back({subject.name, group_digits(subject.events), cell(scale, subject.live_peak),
-                              cell(scale, subject.reserved_peak), cell(scale, subject.device_peak)});
+        table.rows.push_back({subject.name, group_digits(subject.events),
+                              cell(scale, subject.live_peak), cell(scale, subject.reserved_peak),
+                              cell(scale, subject.device_peak)});
     }
     if (summary.subjects.size() > kMostSubjects)
-        table.rows.push_back({fmt::format("{} more", summary.subjects.size() - kMostSubjects), "", "", "", ""});
+        table.rows.push_back(
+            {fmt::format("{} more", summary.subjects.size() - kMostSubjects), "", "", "", ""});
     return table;
 }
 
 ReportTable shares_table(const char* title, const std::vector<LiveShare>& shares, Bytes whole) {
     const Scale& scale = scale_for(whole);
     ReportTable table;
-    table.columns = {{title, Align::left}, {std::string(scale.decimal), Align::right},
-                     {std::string(scale.binary), Align::right}, {"share", Align::right}, {"blocks", Align::right}};
+    table.columns = {{title, Align::left},
+                     {std::string(scale.decimal), Align::right},
+                     {std::string(scale.binary), Align::right},
+                     {"share", Align::right},
+                     {"blocks", Align::right}};
     Bytes sum(0);
     std::int64_t blocks = 0;
     const auto row = [&](const std::string& name, Bytes bytes, std::int64_t count) {
-        table.rows.push_back({name, scale.in_decimal(bytes), scale.in_binary(bytes), share(bytes, whole),
-                              count == 0 ? "" : group_digits(count)});
+        table.rows.push_back({name, scale.in_decimal(bytes), scale.in_binary(bytes),
+                              share(bytes, whole), count == 0 ? "" : group_digits(count)});
     };
     for (const LiveShare& one : shares) {
         row(one.name, one.bytes, one.blocks);
@@ -82,7 +89,9 @@ ReportTable phases_table(const TraceSubject& subject) {
     const Scale& scale = scale_for(peak_of(subject));
     ReportTable table;
     const std::string unit(scale.decimal);
-    table.columns = {{"Phases", Align::left}, {"marks or allocations", Align::right}, {"peak " + unit, Align::right},
+    table.columns = {{"Phases", Align::left},
+                     {"marks or allocations", Align::right},
+                     {"peak " + unit, Align::right},
                      {"at its end " + unit, Align::right}};
     for (std::size_t i = 0; i < std::min(subject.phases.size(), kMostPhases); ++i) {
         const MarkedPeak& phase = subject.phases[i];
@@ -90,7 +99,8 @@ ReportTable phases_table(const TraceSubject& subject) {
                               scale.in_decimal(phase.end)});
     }
     if (subject.phases.size() > kMostPhases)
-        table.rows.push_back({fmt::format("{} more", subject.phases.size() - kMostPhases), "", "", ""});
+        table.rows.push_back(
+            {fmt::format("{} more", subject.phases.size() - kMostPhases), "", "", ""});
     return table;
 }
 
@@ -99,8 +109,10 @@ ReportTable steps_table(const TraceSubject& subject) {
         const char* name;
         std::optional<Bytes> StepLevel::*member;
     };
-    constexpr Column kColumns[] = {{"live", &StepLevel::live}, {"peak", &StepLevel::peak},
-                                   {"reserved", &StepLevel::reserved}, {"device", &StepLevel::device}};
+    constexpr Column kColumns[] = {{"live", &StepLevel::live},
+                                   {"peak", &StepLevel::peak},
+                                   {"reserved", &StepLevel::reserved},
+                                   {"device", &StepLevel::device}};
     const Scale& scale = scale_for(peak_of(subject));
     ReportTable table;
     table.columns = {{"Steps", Align::left}};
@@ -109,7 +121,8 @@ ReportTable steps_table(const TraceSubject& subject) {
         if (std::any_of(subject.steps.begin(), subject.steps.end(),
                         [&](const StepLevel& step) { return (step.*column.member).has_value(); })) {
             shown.push_back(&column);
-            table.columns.push_back({fmt::format("{} {}", column.name, scale.decimal), Align::right});
+            table.columns.push_back(
+                {fmt::format("{} {}", column.name, scale.decimal), Align::right});
         }
     const auto add = [&](const StepLevel& step) {
         std::vector<std::string> row{std::to_string(step.step)};
@@ -120,7 +133,8 @@ ReportTable steps_table(const TraceSubject& subject) {
     const std::size_t head = count <= kMostSteps ? count : kMostSteps / 2;
     for (std::size_t i = 0; i < head; ++i) add(subject.steps[i]);
     if (count == head) return table;
-    std::vector<std::string> gap{fmt::format("... {} more", group_digits(static_cast<std::int64_t>(count - kMostSteps)))};
+    std::vector<std::string> gap{
+        fmt::format("... {} more", group_digits(static_cast<std::int64_t>(count - kMostSteps)))};
     gap.resize(table.columns.size());
     table.rows.push_back(std::move(gap));
     for (std::size_t i = count - kMostSteps / 2; i < count; ++i) add(subject.steps[i]);
@@ -135,8 +149,9 @@ ReportTable free_table(const TraceSubject& subject) {
                      {"stuck " + unit, Align::right}, {"what it is", Align::left}};
     const auto add = [&](const char* when, const std::optional<FreeMemory>& free) {
         if (!free) return;
-        table.rows.push_back({when, scale.in_decimal(Bytes(free->releasable)), scale.in_decimal(Bytes(free->stuck)),
-                              table.rows.empty() ? "whole free segments; free blocks beside live ones" : ""});
+        table.rows.push_back(
+            {when, scale.in_decimal(Bytes(free->releasable)), scale.in_decimal(Bytes(free->stuck)),
+             table.rows.empty() ? "whole free segments; free blocks beside live ones" : ""});
     };
     add("at the peak", subject.free_at_peak);
     add("at the end", subject.free_at_end);
@@ -164,12 +179,14 @@ ReportTable message_table(const OomMessage& message) {
     add("  of it in no tensor", size(message.unallocated ? message.unallocated : message.cached));
     add("this process", size(message.this_process));
     for (const ProcessUse& process : message.processes)
-        table.rows.push_back({fmt::format("process {}", process.pid), format_in_unit(process.used.bytes, kGB),
+        table.rows.push_back({fmt::format("process {}", process.pid),
+                              format_in_unit(process.used.bytes, kGB),
                               format_in_unit(process.used.bytes, kGiB)});
     add("other allocations", size(message.other_allocations));
     add("outside the allocator", outside_of(message));
     add("largest free block", size(message.largest_free));
-    for (const XlaBuffer& buffer : message.buffers) add(("buffer " + buffer.shape).c_str(), buffer.size.bytes);
+    for (const XlaBuffer& buffer : message.buffers)
+        add(("buffer " + buffer.shape).c_str(), buffer.size.bytes);
     return table;
 }
 
@@ -180,8 +197,10 @@ void add_subject(Report& report, const TraceSubject& subject) {
         if (!one.rows.empty()) report.sections.push_back({std::move(one), std::nullopt});
     };
     const Bytes whole = subject.live_peak.value_or(Bytes(0));
-    if (!subject.categories.empty()) table(shares_table("At the peak, by category", subject.categories, whole));
-    if (!subject.stacks.empty()) table(shares_table("At the peak, by stack", subject.stacks, whole));
+    if (!subject.categories.empty())
+        table(shares_table("At the peak, by category", subject.categories, whole));
+    if (!subject.stacks.empty())
+        table(shares_table("At the peak, by stack", subject.stacks, whole));
     table(free_table(subject));
     if (subject.phases.size() > 1 || !subject.is_series) table(phases_table(subject));
     if (subject.steps.size() > 1) {
@@ -198,10 +217,12 @@ void add_findings(Report& report, std::span<const Finding> findings) {
     ReportNotes notes{.title = "Findings", .notes = {}};
     for (const Finding& finding : findings) {
         ReportNote note;
-        note.head = fmt::format("{}{}: {}", finding.kind->name,
-                                finding.subject.empty() ? "" : fmt::format(" ({})", finding.subject),
-                                finding.kind->title);
-        for (const std::string& evidence : finding.evidence) note.points.emplace_back("evidence", evidence);
+        note.head =
+            fmt::format("{}{}: {}", finding.kind->name,
+                        finding.subject.empty() ? "" : fmt::format(" ({})", finding.subject),
+                        finding.kind->title);
+        for (const std::string& evidence : finding.evidence)
+            note.points.emplace_back("evidence", evidence);
         note.points.emplace_back("does not prove", finding.kind->does_not_prove);
         note.points.emplace_back("measure next", finding.kind->next);
         notes.notes.push_back(std::move(note));
@@ -214,31 +235,37 @@ Report trace_form(const ReportData& data) {
     for (const TraceReport& trace : data.traces) {
         const TraceSummary& summary = trace.summary;
         if (report.title.empty()) report.title = summary.file;
-        if (data.traces.size() > 1) report.sections.push_back({std::nullopt, ReportNotes{summary.file, {}}});
+        if (data.traces.size() > 1)
+            report.sections.push_back({std::nullopt, ReportNotes{summary.file, {}}});
         else if (const TraceReader* reader = trace_readers().find(summary.kind))
             report.facts.emplace_back(reader->doc);
         const TraceSubject* subject = chosen_subject(summary, trace.subject);
         if (subject != nullptr) {
-            report.facts.push_back(fmt::format("{}{}, {} {}", data.traces.size() > 1 ? summary.file + ": " : "",
-                                               subject->name, group_digits(subject->events),
-                                               subject->is_series ? "samples" : "events"));
+            report.facts.push_back(fmt::format(
+                "{}{}, {} {}", data.traces.size() > 1 ? summary.file + ": " : "", subject->name,
+                group_digits(subject->events), subject->is_series ? "samples" : "events"));
             report.headlines.push_back(headline_of(*subject));
         }
         if (!summary.messages.empty())
-            report.headlines.push_back({Verdict::over, "OUT OF MEMORY",
-                                        {trace.findings.empty() ? "" : std::string(trace.findings.front().kind->title)}});
+            report.headlines.push_back(
+                {Verdict::over,
+                 "OUT OF MEMORY",
+                 {trace.findings.empty() ? "" : std::string(trace.findings.front().kind->title)}});
         for (const OomMessage& message : summary.messages) {
             ReportTable table = message_table(message);
             if (!table.rows.empty()) report.sections.push_back({std::move(table), std::nullopt});
         }
-        if (summary.subjects.size() > 1) report.sections.push_back({subjects_table(summary), std::nullopt});
+        if (summary.subjects.size() > 1)
+            report.sections.push_back({subjects_table(summary), std::nullopt});
         if (subject != nullptr) add_subject(report, *subject);
         add_findings(report, trace.findings);
         std::vector<std::string> notes = summary.notes;
         for (const OomMessage& message : summary.messages)
             notes.insert(notes.end(), message.notes.begin(), message.notes.end());
         if (subject != nullptr && !subject->complete)
-            notes.emplace_back("the events contradict each other or the state at the end: figures are approximate");
+            notes.emplace_back(
+                "the events contradict each other or the state at the end: figures are "
+                "approximate");
         add_notes(report, "Notes", notes);
     }
     return report;

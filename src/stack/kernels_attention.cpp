@@ -20,6 +20,7 @@ void eager(KernelCall& call) {
     Ref value = untransposed(call, 2);
     key = repeat_heads(call, std::move(key));
     value = repeat_heads(call, std::move(value));
+    const bool grouped = a.kv_heads > 1 && a.kv_heads != a.heads;
     const auto factor = [&](const Ref& x, bool contiguous) {
         Ref cast = tape.autocast() != nullptr ? tape.cast(x, *tape.autocast()) : x;
         // A cast of an expanded tensor writes each element.
