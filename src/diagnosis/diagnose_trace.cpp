@@ -109,6 +109,14 @@ private:
                           fmt::format("live then {} of {} reserved; at the end of the file {}",
                                       sized(Bytes(oom.live)), sized(Bytes(oom.reserved)),
                                       subject_.end_live ? sized(*subject_.end_live) : "unknown")});
+        const Bytes cached(oom.reserved - oom.live), free(oom.device_free), asked(oom.size);
+        if (cached + free < asked || !at_least(cached, kQuarter, Bytes(oom.reserved))) return;
+        add("fragmentation",
+            {fmt::format("at the failed request {} were reserved and not live, {} free on the "
+                         "device: together not less than the {} that were asked for",
+                         sized(cached), sized(free), sized(asked)),
+             "a request fails only after every whole cached segment was freed: what was still "
+             "cached lay beside live blocks"});
     }
 
     void steps() {

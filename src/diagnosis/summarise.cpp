@@ -254,7 +254,9 @@ void add_live_at_peak(const TraceDevice& device, const TraceReplay& totals, Stac
         else if (phase == StackPhase::none)
             category = before ? "from before the trace" : "allocated without a stack";
         else
-            category = fmt::format("allocated in {}", name_of(phase));
+            category = phase == StackPhase::other
+                           ? "allocated elsewhere"
+                           : fmt::format("allocated in {}", name_of(phase));
         if (before && block.category == TraceCategory::unknown && phase != StackPhase::none)
             category += ", before the trace";
         for (LiveShare* share : {&categories[category], &stacks[words.place_of(block.stack)]}) {
