@@ -97,10 +97,11 @@ std::optional<ExitCode> Session::parse(Arguments arguments) {
     if (writer == nullptr)
         return fail_usage(fmt::format("unknown format '{}'", format_),
                           did_you_mean(format_, formats_of(command_)));
-    if (!writer->command.empty() && writer->command != command_)
+    if (!writes(*writer, command_))
         return fail_usage(fmt::format("expected a format of {} ({}); got '{}'", command_,
                                       fmt::join(formats_of(command_), ", "), format_),
-                          fmt::format("`membudget {}` writes it", writer->command));
+                          fmt::format("`membudget {}` writes it",
+                                      writer->commands.substr(0, writer->commands.find(' '))));
     writer_ = writer;
     if (colour_ == "always" || colour_ == "never")
         streams_.colour = colour_ == "always";

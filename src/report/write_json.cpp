@@ -5,6 +5,7 @@
 #include "report/events.hpp"
 #include "report/figures.hpp"
 #include "report/inspection.hpp"
+#include "report/json_trace.hpp"
 #include "report/writers.hpp"
 
 /// The contract with scripts: every key is always there, in this order; what is unknown is null,
@@ -327,10 +328,15 @@ std::string write_json(const ReportData& data, const WriteOptions&) {
         add_listing(out, data);
     else if (data.command == "inspect")
         add_inspection(out, data);
+    else if (data.command == "trace")
+        add_traces(out, data);
+    else if (data.command == "reconcile")
+        add_reconciliation(out, data);
     else
         add_body(out, data.reports.empty() ? nullptr : &data.reports.front());
     if (data.command == "compare") add_comparison(out, data);
     if (data.command == "explain") add_explanation(out, data);
+    if (data.command == "estimate") add_evidence(out, data);
     if (data.command == "timeline") out["events"] = Json::array();
     out["errors"] = Json::array();
     for (const Diagnostic& error : data.errors.list())
