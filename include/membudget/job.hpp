@@ -82,6 +82,8 @@ struct JobDevice {
     std::string name;
     Bytes capacity;
     Bytes reserve;
+    /// Where only the memory as sold is known: what a process may find; absent: `capacity` is known.
+    std::optional<Bytes> capacity_lower = {}, capacity_upper = {};
 };
 
 /// One training job, complete: no name left to look up, no default left to fill in.
@@ -102,6 +104,7 @@ struct Job {
     bool zero_grad_to_none = true;
     bool keep_logits = true;
     double dropout_override = -1;            ///< negative: as the config says
+    AllocatorSettings allocator;
     std::vector<ResolvedTerm> stated;
     std::optional<JobDevice> device;
     std::vector<Assumption> assumptions;
@@ -133,6 +136,7 @@ struct Device {
     std::string_view name;
     std::string_view doc;
     std::int64_t capacity_bytes = 0;  ///< what a process can use as the driver reports it
+    bool nominal = false;             ///< no such report is at hand: the memory as sold
     std::string_view source;
 };
 [[nodiscard]] Table<Device> devices();

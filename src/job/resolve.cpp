@@ -36,6 +36,7 @@ Result<Job> Resolver::run() {
     options();
     stated_terms();
     device();
+    allocator();
     unsupported();
     if (!problems_.empty()) {
         problems_.set_file(spec_.file);
