@@ -56,6 +56,7 @@ struct Explanation {
 struct Inspection {
     std::string name;
     const Model* model = nullptr;
+    std::vector<WeightReport> weights;          ///< files that were checked against it
 };
 
 /// Rows of a table of the program, for `list`.
