@@ -82,6 +82,8 @@ struct JobDevice {
     std::string name;
     Bytes capacity;
     Bytes reserve;
+    /// Where only the memory as sold is known: what a process may find; absent: `capacity` is known.
+    std::optional<Bytes> capacity_lower = {}, capacity_upper = {};
 };
 
 /// One training job, complete: no name left to look up, no default left to fill in.
@@ -106,6 +108,7 @@ struct Job {
     /// The embeddings' output needs a gradient though nothing before it is trained.
     bool input_gradients = false;
     double dropout_override = -1;            ///< negative: as the config says
+    AllocatorSettings allocator;
     std::vector<ResolvedTerm> stated;
     std::optional<JobDevice> device;
     std::vector<Assumption> assumptions;
@@ -140,6 +143,7 @@ struct Device {
     std::string_view name;
     std::string_view doc;
     std::int64_t capacity_bytes = 0;  ///< what a process can use as the driver reports it
+    bool nominal = false;             ///< no such report is at hand: the memory as sold
     std::string_view source;
 };
 [[nodiscard]] Table<Device> devices();

@@ -38,6 +38,7 @@ Result<Job> Resolver::run() {
     options();
     stated_terms();
     device();
+    allocator();
     unsupported();
     if (!problems_.empty()) {
         problems_.set_file(spec_.file);
