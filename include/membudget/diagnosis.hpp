@@ -129,10 +129,10 @@ struct Candidate {
 
 /// Highest values of a stretch of the trace.
 struct CurvePoint {
-    std::int64_t at = 0;       ///< event, microsecond, step or sample: see `Curve::axis`
+    std::int64_t at = 0;       ///< event, microsecond, step or sample: see `LevelCurve::axis`
     std::optional<Bytes> live, reserved, device;
 };
-struct Curve {
+struct LevelCurve {
     std::string_view axis;     ///< "event", "step", "sample"
     std::vector<CurvePoint> points;
 };
@@ -185,7 +185,7 @@ struct TraceSubject {
     std::vector<StepLevel> steps;
     std::vector<Survivor> survivors;
     bool complete = true;                ///< false: the events contradict each other
-    Curve curve;
+    LevelCurve curve;
 };
 
 struct TraceSummary {

@@ -99,6 +99,20 @@ Rows list_dtypes() {
     return out;
 }
 
+Rows list_readers() {
+    Rows out;
+    for (const TraceReader& row : trace_readers()) out.push_back({text(row.name), text(row.doc)});
+    return out;
+}
+
+Rows list_findings() {
+    Rows out;
+    for (const FindingKind& row : finding_kinds())
+        out.push_back({text(row.name), text(row.title), text(row.does_not_prove), text(row.next),
+                       text(row.source)});
+    return out;
+}
+
 /// A kind of name, and how to list it. The columns are separated by spaces; the first is the name,
 /// and those behind `doc` are shown by machine formats only.
 struct Kind {
@@ -125,6 +139,9 @@ constexpr Kind kKinds[] = {
      list_devices},
     {"scenarios", "built-in scenarios", "name term doc knob source", list_scenarios},
     {"formats", "output formats", "name doc", list_formats},
+    {"readers", "kinds of measured runs that `trace` reads", "name doc", list_readers},
+    {"findings", "what a measured run may show", "name doc does_not_prove measure_next source",
+     list_findings},
     {"dtypes", "element types", "name bits doc", list_dtypes},
 };
 static_assert(names_are_unique(kKinds));

@@ -51,7 +51,8 @@ public:
                 if (i == j && named_ones[i].name != "hidden") continue;
                 product(rank_of(named_ones[i], named_ones[j]), {&named_ones[i], &named_ones[j]});
             }
-        const Dimension *batch = find("batch"), *heads = find("heads"), *sequence = find("sequence");
+        const Dimension *batch = find("batch"), *heads = find("heads"),
+                        *sequence = find("sequence");
         if (batch != nullptr && heads != nullptr && sequence != nullptr)
             product(1, {batch, heads, sequence, sequence});
         std::stable_sort(found_.begin(), found_.end(),

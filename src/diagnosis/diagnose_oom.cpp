@@ -114,8 +114,8 @@ private:
         const Bytes allowed = message_.allowed->bytes;
         if (message_.capacity && allowed >= message_.capacity->bytes) return false;
         if (reserved + request + message_.allowed->step <= allowed) return false;
-        add("oom.limit", {fmt::format("allowed: {}, reserved: {}", binary(allowed), binary(reserved)),
-                          asked()});
+        add("oom.limit",
+            {fmt::format("allowed: {}, reserved: {}", binary(allowed), binary(reserved)), asked()});
         return true;
     }
 
@@ -126,8 +126,10 @@ private:
         if (message_.this_process) own = message_.this_process->bytes;
         for (const ProcessUse& process : message_.processes) {
             // In a container the message calls this process by the number it has outside.
-            if (!own && process.used.bytes + process.used.step >= reserved) own = process.used.bytes;
-            else others += process.used.bytes;
+            if (!own && process.used.bytes + process.used.step >= reserved)
+                own = process.used.bytes;
+            else
+                others += process.used.bytes;
         }
         if (at_least(others, kNotable, capacity))
             add("oom.other_processes",
@@ -137,12 +139,14 @@ private:
         const Bytes outside = own ? *own - reserved : capacity - free - reserved - others;
         if (outside < kOrdinaryOutside || !at_least(outside, kNotable, capacity)) return;
         add("oom.outside_allocator",
-            {own ? fmt::format("this process holds {}, its allocator {}: {} are neither tensors nor "
-                               "cache",
-                               binary(*own), binary(reserved), binary(outside))
-                 : fmt::format("capacity {} - free {} - reserved {} = {} outside this allocator, in "
-                               "this process or in others",
-                               binary(capacity), binary(free), binary(reserved), binary(outside))});
+            {own ? fmt::format(
+                       "this process holds {}, its allocator {}: {} are neither tensors nor "
+                       "cache",
+                       binary(*own), binary(reserved), binary(outside))
+                 : fmt::format(
+                       "capacity {} - free {} - reserved {} = {} outside this allocator, in "
+                       "this process or in others",
+                       binary(capacity), binary(free), binary(reserved), binary(outside))});
     }
 
     void metal() {
@@ -171,11 +175,11 @@ private:
     }
 
     void bfc() {
-        if (!message_.capacity || !message_.free || !message_.allocated || !message_.requested) return;
-        const std::string state = fmt::format("limit {}, in use {}, so {} are in no buffer",
-                                              binary(message_.capacity->bytes),
-                                              binary(message_.allocated->bytes),
-                                              binary(message_.free->bytes));
+        if (!message_.capacity || !message_.free || !message_.allocated || !message_.requested)
+            return;
+        const std::string state = fmt::format(
+            "limit {}, in use {}, so {} are in no buffer", binary(message_.capacity->bytes),
+            binary(message_.allocated->bytes), binary(message_.free->bytes));
         if (message_.free->bytes >= message_.requested->bytes && message_.largest_free &&
             message_.largest_free->bytes < message_.requested->bytes)
             add("oom.fragmentation", {asked(), state,

@@ -19,7 +19,7 @@ constexpr int kClear = 5;        ///< hundredths that are a difference worth a w
 constexpr int kHalf = 50, kMost = 80, kTenth = 10, kQuarter = 25;
 constexpr Bytes kWorthAWord = Bytes(std::int64_t{1} << 29);  ///< 512 MiB
 
-std::string binary(Bytes bytes) { return format_bytes(bytes, Units::binary); }
+std::string sized(Bytes bytes) { return format_bytes(bytes, Units::decimal); }
 
 /// `a`, `b`, `c` ... with the middle left out when there are many.
 std::string list_of(const std::vector<Bytes>& levels) {
@@ -30,7 +30,7 @@ std::string list_of(const std::vector<Bytes>& levels) {
             out += fmt::format(", ... {} more ...", levels.size() - kShown);
             i = levels.size() - kShown / 2;
         }
-        out += (out.empty() ? "" : ", ") + binary(levels[i]);
+        out += (out.empty() ? "" : ", ") + sized(levels[i]);
     }
     return out;
 }
@@ -57,10 +57,22 @@ Trend trend_of(const std::vector<Bytes>& levels) {
         for (std::size_t i = 1; i < 4; ++i)
             rises = rises && lowest(levels, i * quarter, (i + 1) * quarter) >
                                  lowest(levels, (i - 1) * quarter, i * quarter);
-        rises = rises && at_least(lowest(levels, 3 * quarter, levels.size()) - lowest(levels, 0, quarter),
-                                  kSame, *high);
+        rises = rises &&
+                at_least(lowest(levels, 3 * quarter, levels.size()) - lowest(levels, 0, quarter),
+                         kSame, *high);
     }
     return rises ? Trend::grows : Trend::varies;
+}
+
+/// Whether levels clearly rise and fall again. A maximum that was never reset only rises.
+bool goes_up_and_down(const std::vector<Bytes>& levels) {
+    int rises = 0, falls = 0;
+    for (std::size_t i = 1; i < levels.size(); ++i) {
+        const Bytes before = levels[i - 1], now = levels[i];
+        rises += now > before && at_least(now - before, kSame, before);
+        falls += now < before && at_least(before - now, kSame, before);
+    }
+    return falls >= 2 && rises >= 1;
 }
 
 class TraceDiagnosis {
@@ -92,16 +104,24 @@ private:
     void failed_request() {
         if (!subject_.oom) return;
         const TraceOom& oom = *subject_.oom;
-        add("trace.oom",
-            {fmt::format("event {}: asked {}, {} free on the device", oom.event, binary(Bytes(oom.size)),
-                         binary(Bytes(oom.device_free))),
-             fmt::format("live then {} of {} reserved; at the end of the file {}", binary(Bytes(oom.live)),
-                         binary(Bytes(oom.reserved)),
-                         subject_.end_live ? binary(*subject_.end_live) : "unknown")});
+        add("trace.oom", {fmt::format("event {}: asked {}, {} free on the device", oom.event,
+                                      sized(Bytes(oom.size)), sized(Bytes(oom.device_free))),
+                          fmt::format("live then {} of {} reserved; at the end of the file {}",
+                                      sized(Bytes(oom.live)), sized(Bytes(oom.reserved)),
+                                      subject_.end_live ? sized(*subject_.end_live) : "unknown")});
+        const Bytes cached(oom.reserved - oom.live), free(oom.device_free), asked(oom.size);
+        if (cached + free < asked || !at_least(cached, kQuarter, Bytes(oom.reserved))) return;
+        add("fragmentation",
+            {fmt::format("at the failed request {} were reserved and not live, {} free on the "
+                         "device: together not less than the {} that were asked for",
+                         sized(cached), sized(free), sized(asked)),
+             "a request fails only after every whole cached segment was freed: what was still "
+             "cached lay beside live blocks"});
     }
 
     void steps() {
-        const std::vector<Bytes> all = column(&StepLevel::live), reserved = column(&StepLevel::reserved);
+        const std::vector<Bytes> all = column(&StepLevel::live),
+                                 reserved = column(&StepLevel::reserved);
         const std::vector<Bytes> peaks = column(&StepLevel::peak);
         const std::string where = fmt::format("levels at {}: {}", subject_.steps_by, list_of(all));
         const std::vector<Bytes> live(all.size() > 1 ? all.begin() + 1 : all.begin(), all.end());
@@ -110,39 +130,44 @@ private:
         if (trend == Trend::grows) {
             std::vector<std::string> evidence{where};
             const auto span = static_cast<std::int64_t>(live.size() - 1);
-            evidence.push_back(fmt::format("{} in {} steps, about {} per step",
-                                           size_text(live.back() - live.front()), span,
-                                           binary(Bytes((live.back() - live.front()).count() / span))));
+            evidence.push_back(fmt::format(
+                "{} in {} steps, about {} per step", size_text(live.back() - live.front()), span,
+                sized(Bytes((live.back() - live.front()).count() / span))));
             for (const Survivor& survivor : subject_.survivors)
-                evidence.push_back(fmt::format("outlives its step, in {} steps: {}, {} blocks from {}",
-                                               survivor.steps, binary(survivor.bytes), survivor.blocks,
-                                               survivor.stack));
+                evidence.push_back(fmt::format(
+                    "outlives its step, in {} steps: {}, {} blocks from {}", survivor.steps,
+                    sized(survivor.bytes), survivor.blocks, survivor.stack));
             add("live.growth", std::move(evidence));
         }
         if (trend == Trend::steady && all.size() > 2) {
             if (all[1] > all[0] && at_least(all[1] - all[0], kClear, all[1]))
-                add("live.first_step", {where, fmt::format("first to second: {}", size_text(all[1] - all[0]))});
+                add("live.first_step",
+                    {where, fmt::format("first to second: {}", size_text(all[1] - all[0]))});
             else
                 add("live.steady", {where});
         }
-        const std::vector<Bytes> later(peaks.size() > 1 ? peaks.begin() + 1 : peaks.begin(), peaks.end());
+        const std::vector<Bytes> later(peaks.size() > 1 ? peaks.begin() + 1 : peaks.begin(),
+                                       peaks.end());
         const std::vector<Bytes>& moving = trend == Trend::varies ? live : later;
-        if (trend != Trend::grows && trend_of(moving) == Trend::varies) {
+        if (trend != Trend::grows && trend_of(moving) == Trend::varies &&
+            goes_up_and_down(moving)) {
             const auto [low, high] = std::minmax_element(moving.begin(), moving.end());
             if (at_least(*high - *low, kClear, *high))
-                add("live.shapes", {fmt::format("{} steps, between {} and {}", moving.size(), binary(*low),
-                                                binary(*high))});
+                add("live.shapes", {fmt::format("{} steps, between {} and {}", moving.size(),
+                                                sized(*low), sized(*high))});
         }
     }
 
     void reserved_growth(const std::vector<Bytes>& live, const std::vector<Bytes>& reserved) {
         if (live.size() < 3 || reserved.size() != live.size()) return;
-        const Bytes grown = reserved.back() - reserved.front(), live_grown = live.back() - live.front();
+        const Bytes grown = reserved.back() - reserved.front(),
+                    live_grown = live.back() - live.front();
         if (grown <= Bytes(0) || !at_least(grown, kClear, reserved.back())) return;
         if (live_grown > Bytes(0) && at_least(live_grown, kQuarter, grown)) return;
         const bool level = reserved.back() == reserved[reserved.size() - 2];
         add("reserved.growth",
-            {fmt::format("reserved: {}", list_of(reserved)), fmt::format("allocated: {}", list_of(live)),
+            {fmt::format("reserved: {}", list_of(reserved)),
+             fmt::format("allocated: {}", list_of(live)),
              level ? "reserved stays at its last level" : "reserved still grows at the end"});
     }
 
@@ -150,9 +175,12 @@ private:
         if (!subject_.is_series || subject_.steps.empty()) return;
         const StepLevel& last = subject_.steps.back();
         if (!last.live || !last.peak || !last.reserved || *last.reserved < kWorthAWord) return;
-        if (at_least(*last.live, kHalf, *last.reserved) || !at_least(*last.peak, kMost, *last.reserved)) return;
-        add("reserved.earlier_peak", {fmt::format("allocated {}, its maximum {}, reserved {}", binary(*last.live),
-                                                  binary(*last.peak), binary(*last.reserved))});
+        if (at_least(*last.live, kHalf, *last.reserved) ||
+            !at_least(*last.peak, kMost, *last.reserved))
+            return;
+        add("reserved.earlier_peak",
+            {fmt::format("allocated {}, its maximum {}, reserved {}", sized(*last.live),
+                         sized(*last.peak), sized(*last.reserved))});
     }
 
     void free_memory() {
@@ -161,16 +189,18 @@ private:
         const Bytes stuck(free.stuck), reserved = *subject_.reserved_at_peak;
         if (stuck >= kWorthAWord && at_least(stuck, kTenth, reserved))
             add("fragmentation",
-                {fmt::format("at the peak {} of {} reserved are free beside live blocks, {} in whole segments",
-                             binary(stuck), binary(reserved), binary(Bytes(free.releasable)))});
+                {fmt::format("at the peak {} of {} reserved are free beside live blocks, {} in "
+                             "whole segments",
+                             sized(stuck), sized(reserved), sized(Bytes(free.releasable)))});
         if (!subject_.free_at_end || !subject_.end_reserved) return;
         const FreeMemory& end = *subject_.free_at_end;
         if (Bytes(end.releasable) >= kWorthAWord && end.releasable > end.stuck &&
             at_least(Bytes(end.releasable), kTenth, *subject_.end_reserved))
-            add("releasable", {fmt::format("at the end {} of {} reserved are in whole free segments, {} beside "
-                                           "live blocks",
-                                           binary(Bytes(end.releasable)), binary(*subject_.end_reserved),
-                                           binary(Bytes(end.stuck)))});
+            add("releasable",
+                {fmt::format("at the end {} of {} reserved are in whole free segments, {} beside "
+                             "live blocks",
+                             sized(Bytes(end.releasable)), sized(*subject_.end_reserved),
+                             sized(Bytes(end.stuck)))});
     }
 
     void outside() {
@@ -183,15 +213,16 @@ private:
             }
         constexpr Bytes kOrdinary = Bytes(std::int64_t{2} << 30);
         if (at == nullptr || most < kOrdinary || !at_least(most, kTenth, *at->device)) return;
-        add("outside", {fmt::format("step {}: device {}, reserved {}: {} are not the allocator's", at->step,
-                                    binary(*at->device), binary(*at->reserved), binary(most))});
+        add("outside",
+            {fmt::format("step {}: device {}, reserved {}: {} are not the allocator's", at->step,
+                         sized(*at->device), sized(*at->reserved), sized(most))});
     }
 
     void phase() {
         if (subject_.is_series || subject_.peak_phase.empty() || !subject_.live_peak) return;
         std::vector<std::string> evidence{fmt::format("{} at event {}, allocating in {}",
-                                                      size_text(*subject_.live_peak), subject_.live_peak_at,
-                                                      subject_.peak_phase)};
+                                                      size_text(*subject_.live_peak),
+                                                      subject_.live_peak_at, subject_.peak_phase)};
         for (const Phase phase : kPhases) {
             if (name_of(phase) != subject_.peak_phase) continue;
             std::string helpful;
@@ -210,8 +241,9 @@ private:
 /// Several ranks say the same: one finding stands for them.
 bool is_repeated(const std::vector<Finding>& findings, const Finding& finding) {
     constexpr std::size_t kMostOfAKind = 3;
-    const auto same = std::count_if(findings.begin(), findings.end(),
-                                    [&](const Finding& other) { return other.kind == finding.kind; });
+    const auto same = std::count_if(findings.begin(), findings.end(), [&](const Finding& other) {
+        return other.kind == finding.kind;
+    });
     return static_cast<std::size_t>(same) >= kMostOfAKind;
 }
 
@@ -226,16 +258,21 @@ std::vector<Finding> diagnose(const TraceSummary& summary, const Dimensions& dim
             if (message.device) finding.subject = fmt::format("device {}", *message.device);
             if (!is_repeated(out, finding)) out.push_back(std::move(finding));
         }
-    for (const TraceSubject& subject : summary.subjects)
-        for (Finding& finding : TraceDiagnosis(subject).run())
-            if (!is_repeated(out, finding)) out.push_back(std::move(finding));
+    // A device whose request failed comes first; what the host holds is no reason for anything here.
+    for (const bool failed : {true, false})
+        for (const TraceSubject& subject : summary.subjects) {
+            if (subject.device < 0 || subject.oom.has_value() != failed) continue;
+            for (Finding& finding : TraceDiagnosis(subject).run())
+                if (!is_repeated(out, finding)) out.push_back(std::move(finding));
+        }
     for (const TraceSubject& subject : summary.subjects) {
         if (!subject.oom) continue;
         std::vector<std::string> evidence;
         const PrintedSize request{Bytes(subject.oom->size), Bytes(0)};
         for (const Candidate& candidate : candidates_for(request, dimensions))
-            evidence.push_back(fmt::format("{} = {}", candidate.text, binary(candidate.bytes)));
-        if (!evidence.empty()) out.push_back(finding("request.candidates", std::move(evidence), subject.name));
+            evidence.push_back(fmt::format("{} = {}", candidate.text, sized(candidate.bytes)));
+        if (!evidence.empty())
+            out.push_back(finding("request.candidates", std::move(evidence), subject.name));
     }
     return out;
 }

@@ -97,7 +97,8 @@ void parse_summary(std::string_view text, OomMessage& into) {
     const std::size_t row = text.find(kAllocated);
     if (row != std::string_view::npos) {
         const std::size_t first = text.find('|', row);
-        const std::size_t second = first == std::string_view::npos ? first : text.find('|', first + 1);
+        const std::size_t second =
+            first == std::string_view::npos ? first : text.find('|', first + 1);
         if (second != std::string_view::npos)
             into.peak_allocated = size_after(text.substr(second), "|");
     }
@@ -156,7 +157,8 @@ void parse_plain(std::string_view text, OomMessage& into) {
 
 /// The first whose anchor a text holds wins, so the particular ones stand before the general ones.
 constexpr OomWording kWordings[] = {
-    {"mps", "Metal: allocated, other allocations, max allowed", "MPS backend out of memory", parse_mps},
+    {"mps", "Metal: allocated, other allocations, max allowed", "MPS backend out of memory",
+     parse_mps},
     {"pytorch-2", "PyTorch 2.1 and later, ROCm and XPU", "has a total capac", parse_pytorch_2},
     {"pytorch-1", "PyTorch 1.0 to 2.0, Ascend", " total capacity;", parse_pytorch_1},
     {"pytorch-async", "the cudaMallocAsync back end", "would exceed allowed memory", parse_async},
@@ -278,7 +280,8 @@ std::vector<OomMessage> parse_oom(std::string_view text) {
             });
         OomMessage found;
         found.wording = wording->name;
-        const bool statistics_before = wording->parse == parse_bfc || wording->parse == parse_summary;
+        const bool statistics_before =
+            wording->parse == parse_bfc || wording->parse == parse_summary;
         wording->parse(statistics_before ? with_before : message, found);
         found.backend = backend_of(message, found.wording);
         found.moment = moment_in(with_before);

@@ -25,8 +25,8 @@ constexpr Unit kUnits[] = {
 /// Length of the number at the start of `text`: digits with ',' between them and a fraction.
 std::size_t number_length(std::string_view text) {
     std::size_t i = 0;
-    while (i < text.size() && (is_digit(text[i]) || (i > 0 && text[i] == ',' && i + 1 < text.size() &&
-                                                     is_digit(text[i + 1]))))
+    while (i < text.size() && (is_digit(text[i]) || (i > 0 && text[i] == ',' &&
+                                                     i + 1 < text.size() && is_digit(text[i + 1]))))
         ++i;
     if (i > 0 && i + 1 < text.size() && text[i] == '.' && is_digit(text[i + 1])) {
         ++i;
@@ -65,7 +65,8 @@ std::size_t prefix_length(std::string_view line) {
         if (bracketed('[', ']', "rank") || bracketed('[', ']', "Rank") ||
             bracketed('[', ']', ".py:") || bracketed('(', ')', "pid="))
             continue;
-        if (rest.starts_with("ERROR ") || rest.starts_with("INFO ") || rest.starts_with("WARNING ")) {
+        if (rest.starts_with("ERROR ") || rest.starts_with("INFO ") ||
+            rest.starts_with("WARNING ")) {
             i += rest.find(' ') + 1;
             continue;
         }
@@ -103,7 +104,8 @@ std::optional<FoundSize> size_at(std::string_view text) {
     std::string plain(text.substr(0, digits));
     std::erase(plain, ',');
     const std::size_t point = plain.find('.');
-    const int decimals = point == std::string::npos ? 0 : static_cast<int>(plain.size() - point - 1);
+    const int decimals =
+        point == std::string::npos ? 0 : static_cast<int>(plain.size() - point - 1);
     // Printed numbers have few digits; a double holds them exactly enough to name the nearest byte.
     double number = 0;
     if (std::from_chars(plain.data(), plain.data() + plain.size(), number).ec != std::errc())

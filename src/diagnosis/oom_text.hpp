@@ -23,7 +23,8 @@ struct FoundSize {
 /// The size that follows `anchor`, after spaces, ':', '=' and '|'.
 [[nodiscard]] std::optional<PrintedSize> size_after(std::string_view text, std::string_view anchor);
 /// The size that ends right before `anchor`.
-[[nodiscard]] std::optional<PrintedSize> size_before(std::string_view text, std::string_view anchor);
+[[nodiscard]] std::optional<PrintedSize> size_before(std::string_view text,
+                                                     std::string_view anchor);
 /// The whole number that follows `anchor`, after spaces and ':'.
 [[nodiscard]] std::optional<std::int64_t> number_after(std::string_view text,
                                                        std::string_view anchor);

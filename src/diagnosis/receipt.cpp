@@ -22,7 +22,8 @@ KeyTree tree_of(const ReceiptLine& line) {
 }
 
 /// Reads one line; false: `errors` says why.
-bool read_line(const KeyTree& tree, const std::string& pointer, ReceiptLine& into, Diagnostics& errors) {
+bool read_line(const KeyTree& tree, const std::string& pointer, ReceiptLine& into,
+               Diagnostics& errors) {
     const auto expect = [&](const char* key, KeyTree::Kind kind) -> const KeyTree* {
         const KeyTree* value = tree.is(KeyTree::Kind::object) ? tree.find(key) : nullptr;
         if (value != nullptr && value->is(kind)) return value;
@@ -35,7 +36,8 @@ bool read_line(const KeyTree& tree, const std::string& pointer, ReceiptLine& int
     const KeyTree* estimate = expect("estimate_bytes", KeyTree::Kind::integer);
     const KeyTree* measured = expect("measured_bytes", KeyTree::Kind::integer);
     const KeyTree* confirmed = expect("confirmed", KeyTree::Kind::boolean);
-    if (path == nullptr || metric == nullptr || estimate == nullptr || measured == nullptr || confirmed == nullptr)
+    if (path == nullptr || metric == nullptr || estimate == nullptr || measured == nullptr ||
+        confirmed == nullptr)
         return false;
     into = {path->text(), metric->text(), Bytes(estimate->integer()), Bytes(measured->integer()),
             confirmed->boolean()};
@@ -46,10 +48,12 @@ bool read_line(const KeyTree& tree, const std::string& pointer, ReceiptLine& int
 
 Receipt receipt_of(const Reconciliation& reconciliation) {
     Receipt out{reconciliation.name, reconciliation.file, {}};
-    for (const auto* lines : {&reconciliation.totals, &reconciliation.phases, &reconciliation.terms})
+    for (const auto* lines :
+         {&reconciliation.totals, &reconciliation.phases, &reconciliation.terms})
         for (const ReconciledLine& line : *lines)
             if (line.measured)
-                out.lines.push_back({line.path, line.metric, line.estimate, *line.measured, line.confirmed()});
+                out.lines.push_back(
+                    {line.path, line.metric, line.estimate, *line.measured, line.confirmed()});
     return out;
 }
 
@@ -71,19 +75,22 @@ Result<Receipt> read_receipt(std::string_view text, std::string_view file) {
     const auto tree = parse_json(text, file);
     if (!tree) return tree.errors();
     Diagnostics errors;
-    const KeyTree* version = tree->is(KeyTree::Kind::object) ? tree->find("membudget_receipt") : nullptr;
+    const KeyTree* version =
+        tree->is(KeyTree::Kind::object) ? tree->find("membudget_receipt") : nullptr;
     if (version == nullptr || !version->is(KeyTree::Kind::integer)) {
         errors.invalid("", "expected a receipt (with the key 'membudget_receipt')",
                        "receipts are written by `membudget reconcile --receipt FILE`");
     } else if (version->integer() != kVersion) {
-        errors.unsupported("/membudget_receipt",
-                           fmt::format("expected version 1 of receipts; got {}", version->integer()));
+        errors.unsupported(
+            "/membudget_receipt",
+            fmt::format("expected version 1 of receipts; got {}", version->integer()));
     }
     Receipt out;
     if (errors.empty()) {
         const auto text_at = [&](const char* key) {
             const KeyTree* value = tree->find(key);
-            return value != nullptr && value->is(KeyTree::Kind::string) ? value->text() : std::string();
+            return value != nullptr && value->is(KeyTree::Kind::string) ? value->text()
+                                                                        : std::string();
         };
         out.name = text_at("name");
         out.trace = text_at("trace");

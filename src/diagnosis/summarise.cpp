@@ -24,10 +24,10 @@ std::string without_number(const std::string& name) {
 }
 
 bool contains_ignoring_case(std::string_view text, std::string_view lower) {
-    const auto at = std::search(text.begin(), text.end(), lower.begin(), lower.end(),
-                                [](char a, char b) {
-                                    return (a >= 'A' && a <= 'Z' ? static_cast<char>(a - 'A' + 'a') : a) == b;
-                                });
+    const auto at =
+        std::search(text.begin(), text.end(), lower.begin(), lower.end(), [](char a, char b) {
+            return (a >= 'A' && a <= 'Z' ? static_cast<char>(a - 'A' + 'a') : a) == b;
+        });
     return at != text.end();
 }
 
@@ -65,12 +65,14 @@ private:
         for (const std::string_view word : {"profilerstep", "optimizer.step"}) {
             collect(word);
             if (boundaries_.empty()) continue;
-            out_.steps_by = fmt::format("ends of {}", word == "profilerstep" ? "ProfilerStep" : "optimizer.step");
+            out_.steps_by = fmt::format("ends of {}",
+                                        word == "profilerstep" ? "ProfilerStep" : "optimizer.step");
             break;
         }
         by_stack_ = boundaries_.empty();
         for (const TraceMarker& marker : trace.markers)
-            if ((marker.device < 0 || marker.device == device_.device) && marker.end_us > marker.begin_us)
+            if ((marker.device < 0 || marker.device == device_.device) &&
+                marker.end_us > marker.begin_us)
                 markers_.push_back(&marker);
         std::stable_sort(markers_.begin(), markers_.end(), [](const auto* a, const auto* b) {
             return a->begin_us < b->begin_us;
@@ -80,7 +82,8 @@ private:
 
     void step_over(std::size_t index, const TraceEvent& event) {
         if (event.time_us >= 0)
-            while (next_boundary_ < boundaries_.size() && event.time_us > boundaries_[next_boundary_]) {
+            while (next_boundary_ < boundaries_.size() &&
+                   event.time_us > boundaries_[next_boundary_]) {
                 ++next_boundary_;
                 finish_step();
             }
@@ -88,7 +91,8 @@ private:
         const bool is_alloc = event.action == TraceAction::alloc;
         if (is_alloc) {
             const StackPhase phase = words_.phase_of(event.stack);
-            if (by_stack_ && in_optimizer_ && (phase == StackPhase::forward || phase == StackPhase::loss)) {
+            if (by_stack_ && in_optimizer_ &&
+                (phase == StackPhase::forward || phase == StackPhase::loss)) {
                 out_.steps_by = "runs of the optimizer, by stack";
                 finish_step();
             }
@@ -100,9 +104,11 @@ private:
         } else if (event.action == TraceAction::free_completed) {
             live_ -= event.size;
             blocks_.erase(event.address);
-        } else if (event.action == TraceAction::segment_alloc || event.action == TraceAction::segment_map) {
+        } else if (event.action == TraceAction::segment_alloc ||
+                   event.action == TraceAction::segment_map) {
             reserved_ += event.size;
-        } else if (event.action == TraceAction::segment_free || event.action == TraceAction::segment_unmap) {
+        } else if (event.action == TraceAction::segment_free ||
+                   event.action == TraceAction::segment_unmap) {
             reserved_ -= event.size;
         }
         step_peak_ = std::max(step_peak_, live_);
@@ -117,15 +123,18 @@ private:
             open.second->end = Bytes(live_);
         }
         if (index % bucket_ == 0)
-            out_.curve.points.push_back({.at = static_cast<std::int64_t>(index), .live = {}, .reserved = {}, .device = {}});
+            out_.curve.points.push_back(
+                {.at = static_cast<std::int64_t>(index), .live = {}, .reserved = {}, .device = {}});
         CurvePoint& point = out_.curve.points.back();
         point.live = std::max(point.live.value_or(Bytes(live_)), Bytes(live_));
-        if (has_reserved_) point.reserved = std::max(point.reserved.value_or(Bytes(reserved_)), Bytes(reserved_));
+        if (has_reserved_)
+            point.reserved = std::max(point.reserved.value_or(Bytes(reserved_)), Bytes(reserved_));
     }
 
     void enter_marks(std::int64_t time) {
         std::erase_if(open_, [&](const auto& open) { return open.first < time; });
-        for (; next_mark_ < markers_.size() && markers_[next_mark_]->begin_us <= time; ++next_mark_) {
+        for (; next_mark_ < markers_.size() && markers_[next_mark_]->begin_us <= time;
+             ++next_mark_) {
             const TraceMarker& marker = *markers_[next_mark_];
             const std::string name = without_number(marker.name);
             if (marks_.size() >= kMostPhases && !marks_.contains(name)) continue;
@@ -134,16 +143,18 @@ private:
             ++peak.count;
             // Stretches nest a few deep; a file that says otherwise is not worth the time.
             constexpr std::size_t kDeepest = 32;
-            if (marker.end_us >= time && open_.size() < kDeepest) open_.emplace_back(marker.end_us, &peak);
+            if (marker.end_us >= time && open_.size() < kDeepest)
+                open_.emplace_back(marker.end_us, &peak);
         }
     }
 
     void finish_step() {
-        out_.steps.push_back({.step = step_,
-                              .live = Bytes(live_),
-                              .peak = Bytes(step_peak_),
-                              .reserved = has_reserved_ ? std::optional(Bytes(reserved_)) : std::nullopt,
-                              .device = {}});
+        out_.steps.push_back(
+            {.step = step_,
+             .live = Bytes(live_),
+             .peak = Bytes(step_peak_),
+             .reserved = has_reserved_ ? std::optional(Bytes(reserved_)) : std::nullopt,
+             .device = {}});
         // What the step before left behind and this one did not free. States come in the first.
         std::map<StackId, std::pair<std::int64_t, std::int64_t>> left;
         if (step_ >= 2)
@@ -238,9 +249,14 @@ void add_live_at_peak(const TraceDevice& device, const TraceReplay& totals, Stac
         const bool before = block.event == std::numeric_limits<std::size_t>::max();
         const StackPhase phase = words.phase_of(block.stack);
         std::string category;
-        if (block.category != TraceCategory::unknown) category = name_of(block.category);
-        else if (phase == StackPhase::none) category = before ? "from before the trace" : "allocated without a stack";
-        else category = fmt::format("allocated in {}", name_of(phase));
+        if (block.category != TraceCategory::unknown)
+            category = name_of(block.category);
+        else if (phase == StackPhase::none)
+            category = before ? "from before the trace" : "allocated without a stack";
+        else
+            category = phase == StackPhase::other
+                           ? "allocated elsewhere"
+                           : fmt::format("allocated in {}", name_of(phase));
         if (before && block.category == TraceCategory::unknown && phase != StackPhase::none)
             category += ", before the trace";
         for (LiveShare* share : {&categories[category], &stacks[words.place_of(block.stack)]}) {
@@ -256,7 +272,8 @@ void add_live_at_peak(const TraceDevice& device, const TraceReplay& totals, Stac
         place.bytes += Bytes(totals.peak.live - seen);
     }
     out.categories = largest(categories, kMostStacks);
-    if (stacks.size() > 1 || !stacks.contains("(no Python stack)")) out.stacks = largest(stacks, kMostStacks);
+    if (stacks.size() > 1 || !stacks.contains("(no Python stack)"))
+        out.stacks = largest(stacks, kMostStacks);
 }
 
 }  // namespace

@@ -28,9 +28,9 @@ StepLevel level_of(const TraceSample& sample, std::int64_t index) {
 std::string commonest_phase(const TraceSeries& series) {
     std::map<std::string, std::size_t> counts;
     for (const TraceSample& sample : series.samples) ++counts[sample.phase];
-    const auto most = std::max_element(counts.begin(), counts.end(), [](const auto& a, const auto& b) {
-        return a.second < b.second;
-    });
+    const auto most =
+        std::max_element(counts.begin(), counts.end(),
+                         [](const auto& a, const auto& b) { return a.second < b.second; });
     return most == counts.end() ? "" : most->first;
 }
 
@@ -60,17 +60,20 @@ TraceSubject subject_of(const TraceSeries& series, std::size_t columns) {
     out.is_series = true;
     out.events = static_cast<std::int64_t>(series.samples.size());
     const std::string phase = commonest_phase(series);
-    const bool stepped = std::any_of(series.samples.begin(), series.samples.end(),
-                                     [](const TraceSample& sample) { return sample.step.has_value(); });
+    const bool stepped =
+        std::any_of(series.samples.begin(), series.samples.end(),
+                    [](const TraceSample& sample) { return sample.step.has_value(); });
     out.curve.axis = stepped ? "step" : "sample";
 
-    const std::size_t bucket = std::max<std::size_t>(1, (series.samples.size() + columns - 1) / columns);
+    const std::size_t bucket =
+        std::max<std::size_t>(1, (series.samples.size() + columns - 1) / columns);
     std::int64_t index = 0;
     for (const TraceSample& sample : series.samples) {
         const std::int64_t at = sample.step.value_or(index);
-        const bool higher = sample.allocated && (!out.live_peak || Bytes(*sample.allocated) > *out.live_peak);
-        const bool max_higher =
-            sample.max_allocated && (!out.live_peak || Bytes(*sample.max_allocated) > *out.live_peak);
+        const bool higher =
+            sample.allocated && (!out.live_peak || Bytes(*sample.allocated) > *out.live_peak);
+        const bool max_higher = sample.max_allocated &&
+                                (!out.live_peak || Bytes(*sample.max_allocated) > *out.live_peak);
         if (higher || max_higher) {
             out.live_peak_at = at;
             out.reserved_at_peak = bytes_of(sample.reserved);
@@ -88,7 +91,8 @@ TraceSubject subject_of(const TraceSeries& series, std::size_t columns) {
         if (sample.reserved) out.end_reserved = bytes_of(sample.reserved);
         if (sample.phase == phase) out.steps.push_back(level_of(sample, index));
 
-        if (static_cast<std::size_t>(index) % bucket == 0) out.curve.points.push_back({.at = at, .live = {}, .reserved = {}, .device = {}});
+        if (static_cast<std::size_t>(index) % bucket == 0)
+            out.curve.points.push_back({.at = at, .live = {}, .reserved = {}, .device = {}});
         CurvePoint& point = out.curve.points.back();
         raise(point.live, sample.allocated ? sample.allocated : sample.max_allocated);
         raise(point.reserved, sample.reserved ? sample.reserved : sample.max_reserved);
@@ -97,7 +101,9 @@ TraceSubject subject_of(const TraceSeries& series, std::size_t columns) {
     }
     out.phases = phases_of(series);
     if (out.steps.size() > 1)
-        out.steps_by = !phase.empty() ? "reports of \"" + phase + "\"" : stepped ? "steps of the log" : "samples";
+        out.steps_by = !phase.empty() ? "reports of \"" + phase + "\""
+                       : stepped      ? "steps of the log"
+                                      : "samples";
     if (!out.live_peak) out.peak_phase.clear();
     return out;
 }

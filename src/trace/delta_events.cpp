@@ -39,9 +39,10 @@ void DeltaEvents::free_some(std::int64_t bytes, TraceCategory category, std::int
     std::vector<Block>& live = live_[category];
     // The latest block of this very size, not too far back; else whole blocks from the end.
     constexpr std::ptrdiff_t kLookBack = 4096;
-    const auto until = live.rend() - live.rbegin() > kLookBack ? live.rbegin() + kLookBack : live.rend();
-    const auto same = std::find_if(live.rbegin(), until,
-                                   [&](const Block& block) { return block.size == bytes; });
+    const auto until =
+        live.rend() - live.rbegin() > kLookBack ? live.rbegin() + kLookBack : live.rend();
+    const auto same =
+        std::find_if(live.rbegin(), until, [&](const Block& block) { return block.size == bytes; });
     if (same != until) {
         push(TraceAction::free_completed, bytes, same->address, category, time_us);
         live.erase(std::next(same).base());

@@ -29,6 +29,7 @@ namespace membudget::trace {
 [[nodiscard]] Result<Trace> read_text_log(TraceInput& input);
 
 /// A diagnostic about the content of `input`.
-[[nodiscard]] Diagnostic refuse(const TraceInput& input, std::string message, std::string hint = {});
+[[nodiscard]] Diagnostic refuse(const TraceInput& input, std::string message,
+                                std::string hint = {});
 
 }  // namespace membudget::trace

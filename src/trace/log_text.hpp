@@ -26,7 +26,8 @@ struct FoundNumber {
 };
 [[nodiscard]] std::optional<FoundNumber> number_at(std::string_view text);
 /// The number that follows `anchor` and blanks.
-[[nodiscard]] std::optional<FoundNumber> number_after(std::string_view text, std::string_view anchor);
+[[nodiscard]] std::optional<FoundNumber> number_after(std::string_view text,
+                                                      std::string_view anchor);
 /// The whole number that follows the last `anchor` of `text`.
 [[nodiscard]] std::optional<std::int64_t> last_whole_after(std::string_view text,
                                                            std::string_view anchor);

@@ -25,7 +25,9 @@ class ChromeSax : public nlohmann::json_sax<nlohmann::json> {
 public:
     bool null() override { return true; }
     bool boolean(bool) override { return true; }
-    bool number_integer(number_integer_t value) override { return number(static_cast<double>(value), value); }
+    bool number_integer(number_integer_t value) override {
+        return number(static_cast<double>(value), value);
+    }
     bool number_unsigned(number_unsigned_t value) override {
         return number(static_cast<double>(value), static_cast<std::int64_t>(value));
     }

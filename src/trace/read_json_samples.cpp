@@ -42,7 +42,8 @@ void put(TraceSample& sample, const Column& column, const KeyTree& value) {
             if (value.is(KeyTree::Kind::integer)) sample.step = value.integer();
             break;
         case What::time:
-            if (const auto seconds = number_of(value); seconds && *seconds < 1e12 && *seconds > -1e12)
+            if (const auto seconds = number_of(value);
+                seconds && *seconds < 1e12 && *seconds > -1e12)
                 sample.time_us = static_cast<std::int64_t>(*seconds * 1e6);
             break;
         case What::phase:
@@ -69,7 +70,8 @@ public:
         std::int64_t rank = 0;
         for (const auto& [key, value] : record.members()) {
             const Column column = column_named(key);
-            if (column.what == What::device && value.is(KeyTree::Kind::integer)) rank = value.integer();
+            if (column.what == What::device && value.is(KeyTree::Kind::integer))
+                rank = value.integer();
             put(sample, column, value);
         }
         if (!tells_memory(sample)) return;
@@ -101,7 +103,8 @@ public:
         std::map<std::int64_t, TraceSample> by_step;
         for (const auto& [key, value] : object.members()) {
             const Column column = column_named(key);
-            const KeyTree* values = value.is(KeyTree::Kind::object) ? value.find("values") : nullptr;
+            const KeyTree* values =
+                value.is(KeyTree::Kind::object) ? value.find("values") : nullptr;
             if (!column.is_size() || values == nullptr) continue;
             const auto whole = [&](const char* name, std::int64_t otherwise) {
                 const KeyTree* found = value.find(name);
@@ -109,8 +112,10 @@ public:
                                                                              : otherwise;
             };
             if (values->is(KeyTree::Kind::array)) {
-                const std::int64_t start = std::clamp<std::int64_t>(whole("start_step", 0), 0, 1LL << 40);
-                const std::int64_t every = std::clamp<std::int64_t>(whole("step_interval", 1), 1, 1LL << 20);
+                const std::int64_t start =
+                    std::clamp<std::int64_t>(whole("start_step", 0), 0, 1LL << 40);
+                const std::int64_t every =
+                    std::clamp<std::int64_t>(whole("step_interval", 1), 1, 1LL << 20);
                 std::int64_t step = start;
                 for (const KeyTree& item : values->items()) {
                     put(by_step[step], column, item);
@@ -135,7 +140,8 @@ public:
         std::vector<TraceSeries> out;
         for (auto& [rank, samples] : by_rank_)
             if (!samples.empty())
-                out.push_back({fmt::format("rank {}", rank), static_cast<int>(rank), std::move(samples)});
+                out.push_back(
+                    {fmt::format("rank {}", rank), static_cast<int>(rank), std::move(samples)});
         return out;
     }
 
@@ -166,7 +172,8 @@ bool recognise_json_samples(std::string_view head) {
     const std::string_view text = trimmed(head);
     if (text.empty() || (text.front() != '{' && text.front() != '[')) return false;
     // A known key, quoted, within the first bytes.
-    for (std::size_t at = text.find('"'); at != std::string_view::npos; at = text.find('"', at + 1)) {
+    for (std::size_t at = text.find('"'); at != std::string_view::npos;
+         at = text.find('"', at + 1)) {
         const std::size_t end = text.find('"', at + 1);
         if (end == std::string_view::npos) return false;
         if (end - at < 60 && column_named(text.substr(at + 1, end - at - 1)).is_size()) return true;

@@ -5,6 +5,7 @@
 #include <cmath>
 #include <map>
 
+#include "membudget/quantity.hpp"
 #include "trace/columns.hpp"
 #include "trace/log_readers.hpp"
 #include "trace/log_text.hpp"
@@ -38,9 +39,10 @@ std::optional<std::int64_t> time_of(std::string_view cell) {
         second = seconds->value;
         // Days since 1970 [H. Hinnant, chrono-compatible low-level date algorithms].
         const int y = year - (month <= 2), era = (y >= 0 ? y : y - 399) / 400;
-        const int yoe = y - era * 400, doy = (153 * (month + (month > 2 ? -3 : 9)) + 2) / 5 + day - 1;
-        const std::int64_t days = std::int64_t{era} * 146097 + yoe * 365 + yoe / 4 - yoe / 100 + doy -
-                                  719468;
+        const int yoe = y - era * 400,
+                  doy = (153 * (month + (month > 2 ? -3 : 9)) + 2) / 5 + day - 1;
+        const std::int64_t days =
+            std::int64_t{era} * 146097 + yoe * 365 + yoe / 4 - yoe / 100 + doy - 719468;
         return ((days * 24 + hour) * 60 + minute) * 60'000'000 +
                static_cast<std::int64_t>(second * 1e6);
     }
@@ -86,7 +88,8 @@ std::vector<Column> guess_columns(const std::vector<Record>& records) {
     const auto cell_size = [&](const Record& record, std::size_t i) -> std::optional<std::int64_t> {
         if (i >= record.size()) return std::nullopt;
         const std::string& cell = record[i];
-        const bool unit = has_letters(cell), plain = cell.find_first_not_of("0123456789") == std::string::npos;
+        const bool unit = has_letters(cell),
+                   plain = cell.find_first_not_of("0123456789") == std::string::npos;
         if (!unit && !plain) return std::nullopt;
         return size_of(cell, kMiB);
     };
@@ -123,7 +126,8 @@ public:
             if (is_header(record)) continue;  // a log that was started again
             add(record, row++);
         }
-        std::erase_if(out_.series, [](const TraceSeries& series) { return series.samples.empty(); });
+        std::erase_if(out_.series,
+                      [](const TraceSeries& series) { return series.samples.empty(); });
         if (out_.series.empty()) return refuse_table();
         return std::move(out_);
     }
@@ -135,7 +139,8 @@ private:
         header_ = take_record(rest);
         if (header_.size() < 2 || header_.size() > kMostColumns) return false;
         columns_ = columns_of(header_);
-        if (std::any_of(columns_.begin(), columns_.end(), [](const Column& c) { return c.is_size(); })) {
+        if (std::any_of(columns_.begin(), columns_.end(),
+                        [](const Column& c) { return c.is_size(); })) {
             text = rest;
             complete_units();
             return true;
@@ -149,8 +154,9 @@ private:
         if (sample.empty()) return false;
         columns_ = guess_columns(sample);
         if (columns_.empty()) return false;
-        out_.notes.emplace_back("no header: the first two columns of sizes are taken as memory used "
-                                "and total or free, in MiB");
+        out_.notes.emplace_back(
+            "no header: the first two columns of sizes are taken as memory used "
+            "and total or free, in MiB");
         header_.clear();
         return true;
     }
@@ -165,6 +171,10 @@ private:
                 if (column.unit != 0)
                     note("MB of a device's memory are MiB: the driver's tools count so");
                 column.unit = kMiB;
+            } else if (column.unit == 1'000'000 || column.unit == kGB) {
+                note(
+                    "MB and GB are read as written, as powers of 1000; many programs mean MiB and "
+                    "GiB");
             }
         }
     }

@@ -16,9 +16,9 @@ constexpr std::array<std::string_view, 7> kMessageAnchors = {
     "cudaMalloc retries", "would exceed allowed memory", "raises OOM"};
 
 bool speaks_of_memory_lack(std::string_view line) {
-    return std::any_of(kMessageAnchors.begin(), kMessageAnchors.end(), [&](std::string_view anchor) {
-        return line.find(anchor) != std::string_view::npos;
-    });
+    return std::any_of(
+        kMessageAnchors.begin(), kMessageAnchors.end(),
+        [&](std::string_view anchor) { return line.find(anchor) != std::string_view::npos; });
 }
 
 /// The lines around messages, with the traceback before them and the statistics after.

@@ -49,7 +49,8 @@ public:
         if (depth_ == 2 && !nested_ && width_ == 4 && !first_row_done_) rows_of_four_ = true;
         if (depth_ == 2) {
             first_row_done_ = true;
-            if (rows_of_four_ && !nested_ && width_ != 4) return refuse("a row that has not four numbers");
+            if (rows_of_four_ && !nested_ && width_ != 4)
+                return refuse("a row that has not four numbers");
         }
         if (depth_ == 3 && width_ != kCategories + 1)
             return refuse("sizes that are not nine numbers");
@@ -137,8 +138,9 @@ Result<Trace> read_timeline(TraceInput& input) {
     out.devices.push_back(std::move(events).finish(0));
     if (out.devices.front().events.empty())
         return refuse(input, "expected a memory timeline of torch.profiler; it holds no change");
-    out.notes.emplace_back("the profiler's timeline knows tensors and their categories, but neither "
-                           "reserved memory nor stacks");
+    out.notes.emplace_back(
+        "the profiler's timeline knows tensors and their categories, but neither "
+        "reserved memory nor stacks");
     if (!sax.is_raw())
         out.notes.emplace_back("levels per instant: which blocks came and went is not in the file");
     return out;
@@ -149,9 +151,9 @@ bool recognise_timeline_html(std::string_view head) {
 }
 
 Result<Trace> read_timeline_html(TraceInput& input) {
-    return refuse(input,
-                  "expected numbers; this memory timeline is a picture (PNG) in HTML and holds none",
-                  "export it again: prof.export_memory_timeline(\"timeline.json\", device=\"cuda:0\")");
+    return refuse(
+        input, "expected numbers; this memory timeline is a picture (PNG) in HTML and holds none",
+        "export it again: prof.export_memory_timeline(\"timeline.json\", device=\"cuda:0\")");
 }
 
 }  // namespace membudget::trace

@@ -35,10 +35,14 @@ bool names(const std::vector<Finding>& findings, std::string_view kind) {
 }
 
 constexpr const char* kModern =
-    "[rank0]: torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 158.00 MiB. GPU 3 has a "
-    "total capacity of 24.00 GiB of which 100.00 MiB is free. Process 11 has 5.00 GiB memory in use. "
-    "Including non-PyTorch memory, this process has 18.50 GiB memory in use. Of the allocated memory "
-    "17.00 GiB is allocated by PyTorch, with 1.00 GiB allocated in private pools (e.g., CUDA Graphs), "
+    "[rank0]: torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 158.00 MiB. GPU 3 has "
+    "a "
+    "total capacity of 24.00 GiB of which 100.00 MiB is free. Process 11 has 5.00 GiB memory in "
+    "use. "
+    "Including non-PyTorch memory, this process has 18.50 GiB memory in use. Of the allocated "
+    "memory "
+    "17.00 GiB is allocated by PyTorch, with 1.00 GiB allocated in private pools (e.g., CUDA "
+    "Graphs), "
     "and 512.00 MiB is reserved by PyTorch but unallocated.";
 
 TEST_CASE("the wording since PyTorch 2.1 gives every fact") {
@@ -89,16 +93,18 @@ TEST_CASE("older and foreign wordings") {
     CHECK(old.wording == "pytorch-1");
     CHECK(old.cached->bytes == Bytes(607 * 1024));
 
-    const OomMessage r = only("HIP out of memory. Tried to allocate 2.00 MiB. GPU 0 has a total capacty "
-                              "of 4.00 GiB of which 3.00 GiB is free. 1.05 GiB allowed; Of the "
-                              "allocated memory 1.04 GiB is allocated by Pytorch, and 9.00 MiB is "
-                              "reserved by Pytorch but unallocated.");
+    const OomMessage r = only(
+        "HIP out of memory. Tried to allocate 2.00 MiB. GPU 0 has a total capacty "
+        "of 4.00 GiB of which 3.00 GiB is free. 1.05 GiB allowed; Of the "
+        "allocated memory 1.04 GiB is allocated by Pytorch, and 9.00 MiB is "
+        "reserved by Pytorch but unallocated.");
     CHECK(r.backend == "HIP");
     CHECK(r.allowed.has_value());
     CHECK(diagnose(r).front().kind->name == "oom.limit");
 
     const OomMessage async = only(
-        "torch.cuda.OutOfMemoryError: Allocation on device 0 would exceed allowed memory. (out of memory)\n"
+        "torch.cuda.OutOfMemoryError: Allocation on device 0 would exceed allowed memory. (out of "
+        "memory)\n"
         "Currently allocated     : 6.86 GiB\nRequested               : 512.00 MiB\n"
         "Device limit            : 7.92 GiB\nFree (according to CUDA): 19.69 MiB\n"
         "PyTorch limit (set by user-supplied memory fraction)\n"
@@ -113,7 +119,8 @@ TEST_CASE("older and foreign wordings") {
 
 TEST_CASE("what the driver does not know is absent, not zero and not 2^64") {
     const OomMessage m = only(
-        "CUDA out of memory. Tried to allocate 64.00 MiB. GPU 0 has a total capacity of 8.00 GiB of "
+        "CUDA out of memory. Tried to allocate 64.00 MiB. GPU 0 has a total capacity of 8.00 GiB "
+        "of "
         "which 0 bytes is free. Process 1 has 17179869184.00 GiB memory in use. Including "
         "non-PyTorch memory, this process has 17179869184.00 GiB memory in use. Of the allocated "
         "memory 7.50 GiB is allocated by PyTorch, and 20.00 MiB is reserved by PyTorch but "
@@ -126,7 +133,8 @@ TEST_CASE("what the driver does not know is absent, not zero and not 2^64") {
 
 TEST_CASE("PyTorch's own advice is not repeated where the numbers exclude it") {
     const std::string base =
-        "CUDA out of memory. Tried to allocate 90.00 MiB. GPU 0 has a total capacity of 8.00 GiB of "
+        "CUDA out of memory. Tried to allocate 90.00 MiB. GPU 0 has a total capacity of 8.00 GiB "
+        "of "
         "which 0 bytes is free. Of the allocated memory {} is allocated by PyTorch, and {} is "
         "reserved by PyTorch but unallocated. If reserved but unallocated memory is large try "
         "setting PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True to avoid fragmentation.";
@@ -147,8 +155,9 @@ TEST_CASE("PyTorch's own advice is not repeated where the numbers exclude it") {
 TEST_CASE("the traceback's innermost clue tells the moment") {
     CHECK(first_kind("File x, in optimizer.step\nFile y, in _multi_tensor_adamw\n"
                      "OutOfMemoryError: out of memory") == "oom.optimizer_temporaries");
-    CHECK(first_kind("state['exp_avg_sq'] = torch.zeros_like(p)\nRuntimeError: CUDA out of memory") ==
-          "oom.optimizer_states");
+    CHECK(
+        first_kind("state['exp_avg_sq'] = torch.zeros_like(p)\nRuntimeError: CUDA out of memory") ==
+        "oom.optimizer_states");
 }
 
 TEST_CASE("the request is explained by tensors whose segment prints the same") {

@@ -148,8 +148,8 @@ Case spec_of(const KeyTree& record) {
         t.quantization.prepare = at(*base, "prepare").boolean();
         if (autocast) t.precision.compute = name("bf16");
     }
-    if (flag("carry_outputs")) out.reason = "outputs carried into the next step";
-    if (flag("use_cache")) out.reason = "a key-value cache that the outputs keep";
+    t.carry_outputs = flag("carry_outputs");
+    t.use_cache = flag("use_cache");
     return out;
 }
 

@@ -15,7 +15,8 @@ namespace {
 constexpr const char* kEverything = R"({
   "membudget": 1,
   "name": "everything",
-  "model": {"config": "models/config.json", "architecture": "LlamaForCausalLM"},
+  "model": {"config": "models/config.json", "architecture": "LlamaForCausalLM",
+            "weights": ["model.safetensors"]},
   "training": {
     "framework": "transformers",
     "precision": {"name": "bf16-autocast", "parameters": "fp32", "gradients": "bf16",
