@@ -18,6 +18,8 @@
 
 #include "membudget/ledger.hpp"
 
+#include "measured/measured.hpp"
+
 using namespace membudget;
 
 namespace {
@@ -205,6 +207,7 @@ std::string page(const KeyTree& file, const std::vector<Outcome>& outcomes) {
                                 one.phase == one.measured_phase ? "" : ", estimated in " + one.phase);
     text += "\nNot simulated, by reason:\n\n| records | reason |\n|--:|---|\n";
     for (const auto& [reason, count] : reasons) text += fmt::format("| {} | {} |\n", count.first, reason);
+    text += measured_section(kSource + "/tests/measured");
     return text;
 }
 
