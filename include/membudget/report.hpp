@@ -10,6 +10,7 @@
 #include <utility>
 #include <vector>
 
+#include "membudget/diagnosis.hpp"
 #include "membudget/ledger.hpp"
 #include "membudget/membudget.hpp"
 #include "membudget/support.hpp"
@@ -64,6 +65,14 @@ struct TimelineReport {
 struct Inspection {
     std::string name;
     const Model* model = nullptr;
+    std::vector<WeightReport> weights;          ///< files that were checked against it
+};
+
+/// One file of `trace`, or what `reconcile` compares with.
+struct TraceReport {
+    TraceSummary summary;
+    std::vector<Finding> findings;
+    std::string subject;                        ///< the one to show in full; empty: the highest
 };
 
 /// Rows of a table of the program, for `list`.
@@ -80,6 +89,9 @@ struct ReportData {
     std::vector<Delta> deltas;
     std::optional<Baseline> baseline;
     std::optional<Explanation> explanation;
+    std::vector<TraceReport> traces;
+    std::optional<Reconciliation> reconciliation;
+    std::optional<Receipt> receipt;             ///< evidence beside the terms of an estimate
     std::optional<TimelineReport> timeline;
     std::optional<Inspection> inspection;
     std::optional<Listing> listing;
@@ -118,6 +130,7 @@ struct ReportNotes {
 struct ReportSection {
     std::optional<ReportTable> table;
     std::optional<ReportNotes> notes;
+    std::string drawing = {};                   ///< lines to be shown as they are
     std::optional<TimelineReport> chart = std::nullopt;
 };
 
@@ -158,10 +171,12 @@ struct Writer {
     std::string_view name;   ///< "json"
     std::string_view doc;
     std::string (*write)(const ReportData& data, const WriteOptions& options) = nullptr;
-    std::string_view command = {};  ///< the only command that it can write; empty: all
+    std::string_view commands = {};  ///< the only ones that it can write, by spaces; empty: all
     bool lists_rows = false;        ///< writes all rows of what people get a summary of
 };
 [[nodiscard]] Table<Writer> writers();
+/// Whether `writer` can write the report of `command`.
+[[nodiscard]] bool writes(const Writer& writer, std::string_view command);
 /// Names of the formats of `command`, in the order of the table.
 [[nodiscard]] std::vector<std::string_view> formats_of(std::string_view command);
 

@@ -78,7 +78,7 @@ Report timeline_form(const ReportData& data) {
         peak += fmt::format(", micro-batch {} of {}", ledger.peak.micro_batch + 1,
                             of.estimate->job.micro_batches);
     report.facts.push_back(std::move(peak));
-    report.sections.push_back({std::nullopt, std::nullopt, data.timeline});
+    report.sections.push_back({std::nullopt, std::nullopt, {}, data.timeline});
     report.sections.push_back({legend(ledger, data.timeline->timeline->step), std::nullopt});
     report.sections.push_back({phases_table(ledger), std::nullopt});
     ReportNotes notes{.title = {}, .notes = {}};

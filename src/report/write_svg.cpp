@@ -4,6 +4,7 @@
 
 #include "report/curve.hpp"
 #include "report/figures.hpp"
+#include "report/trace_chart.hpp"
 #include "report/writers.hpp"
 
 /// A stacked area chart of one step. Coordinates are whole tenths of a pixel, so that the same step
@@ -217,6 +218,7 @@ constexpr std::string_view kStyle =
 }  // namespace
 
 std::string write_svg(const ReportData& data, const WriteOptions&) {
+    if (data.command == "trace") return draw_traces_svg(data);
     const EstimateReport& of = data.reports.front();
     const Ledger& ledger = of.estimate->ledger;
     const Timeline& timeline = *data.timeline->timeline;

@@ -150,6 +150,7 @@ std::string write_text(const ReportData& data, const WriteOptions& options) {
     }
     for (const ReportSection& section : report.sections) {
         if (!out.empty()) out += '\n';
+        out += section.drawing;
         if (section.chart) out += draw_chart(*section.chart, options.width, options.colour);
         if (section.table) append_table(out, *section.table, paint, options.width);
         if (section.notes) append_notes(out, *section.notes, paint, options.width);

@@ -195,22 +195,30 @@ void StepBuilder::derive() {
                                                           : GradientMode::add;
     const bool becomes = !job_.optimizer.in_backward && !communication.reduces() && !stay;
     const std::int64_t n = job_.micro_batches;
-    out.push_back(micro_batch(becomes ? GradientMode::become : later, true));
-    std::vector<StepNode> ends;  // the loop lets go of what the last micro-batch returned
-    pass_->drop_outputs(Phase::backward, ends);
-    if (n > 1) {
-        for (StepNode& end : ends) out.back().children.push_back(std::move(end));
+    if (job_.carry_outputs && job_.steady) pass_->begin_with_outputs();
+    std::vector<StepNode> ends;  // what the loop lets go of before the next micro-batch, or at last
+    const auto run = [&](GradientMode mode, bool first) {
+        StepNode made = micro_batch(mode, first);
         ends.clear();
-        StepNode last = micro_batch(later, false);
+        if (job_.carry_outputs) return made;
         pass_->drop_outputs(Phase::backward, ends);
+        pass_->drop_loss(Phase::backward, ends);
+        return made;
+    };
+    const auto ended = [&](StepNode one) {
+        one.children.insert(one.children.end(), ends.begin(), ends.end());
+        return one;
+    };
+    StepNode current = run(becomes ? GradientMode::become : later, true);
+    if (n > 1) {
+        out.push_back(ended(std::move(current)));
+        current = run(later, false);
         if (n > 2) {  // those between are like the last one, but for when its outputs go
-            StepNode between = last;
-            between.repeat = n - 2;
-            between.children.insert(between.children.end(), ends.begin(), ends.end());
-            out.push_back(std::move(between));
+            out.push_back(ended(current));
+            out.back().repeat = n - 2;
         }
-        out.push_back(std::move(last));
     }
+    out.push_back(std::move(current));
 
     stated(out, Phase::optimizer_step, stated_->enter(Phase::optimizer_step, false));
     out.push_back(leaf(Phase::optimizer_step, "step", books.optimizer_step()));
@@ -223,6 +231,8 @@ void StepBuilder::derive() {
         free_all(books.gradients(), freed);
         out.push_back(leaf(Phase::optimizer_step, "zero_grad", std::move(freed)));
     }
+    if (job_.carry_outputs && job_.steady)
+        out.insert(out.begin() + 1, leaf(Phase::forward, "outputs before", pass_->outputs()));
     stated_->drop_replaced(step_.root);
 }
 

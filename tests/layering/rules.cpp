@@ -18,10 +18,10 @@ namespace fs = std::filesystem;
 
 constexpr auto kParts = std::to_array<std::string_view>(
     {"support", "quantity", "spec", "model", "autograd", "stack", "job", "step", "allocator",
-     "ledger", "scenario", "membudget", "planner", "trace", "report", "cli"});
+     "ledger", "scenario", "planner", "trace", "diagnosis", "membudget", "report", "cli"});
 
 /// Parts that later work brings; their absence is no mistake.
-constexpr auto kPlanned = std::to_array<std::string_view>({"allocator", "planner", "trace"});
+constexpr auto kPlanned = std::to_array<std::string_view>({"planner"});
 
 /// Which parts may include a library.
 struct Library {
