@@ -19,6 +19,8 @@
 
 #include "membudget/ledger.hpp"
 
+#include "measured/measured.hpp"
+
 using namespace membudget;
 
 namespace {
@@ -286,6 +288,7 @@ std::string page(const KeyTree& file, const std::vector<Outcome>& outcomes) {
     }
     text += "\nNot simulated, by reason:\n\n| records | reason |\n|--:|---|\n";
     for (const auto& [reason, count] : reasons) text += fmt::format("| {} | {} |\n", count.first, reason);
+    text += measured_section(kSource + "/tests/measured");
     return text;
 }
 
