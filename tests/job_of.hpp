@@ -70,16 +70,22 @@ inline Job job_of(std::string_view model, Settings training, std::string_view pa
 /// negative, maxima bound the peak, the additive total is no less than the peak.
 inline void check_books(const Job& job) {
     const Ledger ledger = make_ledger(job, std::nullopt);
-    Bytes sum;
+    Bytes sum, of_reserved, of_device;  // leaves of one total alone
     for (const Term& term : ledger.terms) {
         INFO(term.path);
         CHECK(term.at_peak >= Bytes(0));
         CHECK(term.max >= term.at_peak);
         CHECK_FALSE(term.formula.empty());
-        sum += term.at_peak;
+        (term.total == Total::reserved ? of_reserved : term.total == Total::device ? of_device : sum) += term.at_peak;
         for (const Term& other : ledger.terms) CHECK_FALSE(other.path.starts_with(term.path + "/"));
     }
     CHECK(sum == ledger.allocated.point);
+    if (ledger.reserved) {
+        CHECK(ledger.reserved->point == sum + of_reserved);
+        REQUIRE(ledger.device);
+        CHECK(ledger.device->point == sum + of_reserved + of_device);
+        CHECK(ledger.device->lower <= ledger.device->point);
+    }
     CHECK(ledger.additive_total >= ledger.allocated.point);
     Bytes groups;
     for (const auto& [name, bytes] : groups_at_peak(ledger)) groups += bytes;

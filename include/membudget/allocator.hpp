@@ -9,45 +9,21 @@
 ///
 /// Rules: pytorch/pytorch c10/cuda/CUDACachingAllocator.cpp and c10/core/AllocatorConfig.h.
 
-#include <array>
 #include <cstdint>
 #include <functional>
-#include <limits>
 #include <memory>
 #include <optional>
-#include <span>
-#include <string_view>
 #include <vector>
 
 #include "membudget/quantity.hpp"
+#include "membudget/stack.hpp"
 #include "membudget/support.hpp"
 
 namespace membudget {
 
-/// What PYTORCH_ALLOC_CONF can change, and the memory there is.
-struct AllocatorSettings {
-    bool expandable_segments = false;
-    /// Blocks of at least so many bytes are never split; none by default.
-    std::int64_t max_split_size = std::numeric_limits<std::int64_t>::max();
-    /// With `max_split_size`: a block may exceed an oversize request by less than this.
-    std::int64_t max_non_split_rounding = 20 * 1024 * 1024;
-    /// Segment for requests from 1 to 10 MiB, and page of expandable segments of the large pool.
-    std::int64_t large_segment_size = 20 * 1024 * 1024;
-    /// Divisions of a power of two to which sizes from 1 MiB << i on are rounded; 0: multiples of 512.
-    std::array<std::int64_t, 16> roundup_power2_divisions{};
-    /// Share of the limit beyond which old cached segments are freed first; 0: never.
-    double garbage_collection_threshold = 0;
-    /// What this process may reserve as a share of `capacity`; absent: no limit of its own.
-    std::optional<double> memory_fraction;
-    /// Bytes that cudaMalloc can hand out to this allocator; absent: no end.
-    std::optional<std::int64_t> capacity;
-
-    friend bool operator==(const AllocatorSettings&, const AllocatorSettings&) = default;
-};
-
-/// Reads "max_split_size_mb:128,expandable_segments:True", the value of PYTORCH_ALLOC_CONF. Keys that
-/// do not decide a size (pinned memory, locks) are accepted; unknown ones are errors.
-[[nodiscard]] Result<AllocatorSettings> parse_allocator_settings(std::string_view text);
+struct Event;
+struct Step;
+struct StepNode;
 
 /// Bytes of the block that serves a request of `bytes` (> 0), before any rest that is not split off.
 [[nodiscard]] std::int64_t rounded_request(std::int64_t bytes, const AllocatorSettings& settings);
@@ -137,6 +113,8 @@ public:
     void reset_peaks();
     [[nodiscard]] std::int64_t retries() const;   ///< requests that released all cached blocks
     [[nodiscard]] FreeMemory free_memory() const;
+    /// A number that is equal for equal states: which blocks lie where, and which of them are free.
+    [[nodiscard]] std::uint64_t layout() const;
     /// All memory by address; what is unmapped is left out.
     [[nodiscard]] std::vector<AllocatorSegment> segments() const;
     /// Puts an allocator that holds nothing into this state and fills in the handles.
@@ -149,5 +127,41 @@ private:
     struct State;
     std::unique_ptr<State> state_;
 };
+
+/// Steps of a simulated job, run through an allocator on one stream, as a training loop runs them.
+class StepReplay {
+public:
+    /// An event's tensor, with its block: one call per tensor.
+    using Visitor = std::function<void(CachingAllocator::Handle, const Event&, const StepNode& leaf)>;
+
+    explicit StepReplay(const AllocatorSettings& settings, AllocatorHooks hooks = {});
+    ~StepReplay();
+    /// Called after each request was served, and before each block is freed.
+    void on_allocate(Visitor visit);
+    void on_free(Visitor visit);
+
+    /// A whole step, from what lives before it begins.
+    void run(const Step& step);
+    /// The same step once more: what lives before it begins is there already.
+    void run_again(const Step& step);
+    /// Forgets everything but settings, hooks and visitors.
+    void clear();
+
+    [[nodiscard]] const CachingAllocator& allocator() const;
+    /// Bytes of live tensors, as the ledger counts them.
+    [[nodiscard]] std::int64_t level() const;
+    [[nodiscard]] int steps() const;
+    /// False: a free found no tensor, or a request no memory.
+    [[nodiscard]] bool matched() const;
+
+private:
+    struct State;
+    std::unique_ptr<State> state_;
+};
+
+/// Runs `first`, a step that makes the optimizer's states where its activations were, and then `step`
+/// until it leaves the memory as it found it. Where `first` does not lead to the start of `step`,
+/// that is the start.
+void settle(StepReplay& replay, const Step& first, const Step& step);
 
 }  // namespace membudget

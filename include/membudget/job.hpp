@@ -82,6 +82,8 @@ struct JobDevice {
     std::string name;
     Bytes capacity;
     Bytes reserve;
+    /// Where only the memory as sold is known: what a process may find; absent: `capacity` is known.
+    std::optional<Bytes> capacity_lower = {}, capacity_upper = {};
 };
 
 /// One training job, complete: no name left to look up, no default left to fill in.
@@ -101,9 +103,12 @@ struct Job {
     bool steady = true;                      ///< optimizer states exist when the step begins
     bool zero_grad_to_none = true;
     bool keep_logits = true;
+    bool use_cache = false;                  ///< the outputs hold keys and values
+    bool carry_outputs = false;              ///< outputs live until the next forward has returned
     /// The embeddings' output needs a gradient though nothing before it is trained.
     bool input_gradients = false;
     double dropout_override = -1;            ///< negative: as the config says
+    AllocatorSettings allocator;
     std::vector<ResolvedTerm> stated;
     std::optional<JobDevice> device;
     std::vector<Assumption> assumptions;
@@ -138,6 +143,7 @@ struct Device {
     std::string_view name;
     std::string_view doc;
     std::int64_t capacity_bytes = 0;  ///< what a process can use as the driver reports it
+    bool nominal = false;             ///< no such report is at hand: the memory as sold
     std::string_view source;
 };
 [[nodiscard]] Table<Device> devices();

@@ -58,6 +58,8 @@ struct Budget {
     std::string name;            ///< device name, or "budget"
     Bytes capacity;
     Bytes reserve;
+    /// Where the usable memory is not known exactly; absent: it is.
+    std::optional<Bytes> capacity_lower = {}, capacity_upper = {};
 };
 
 /// The books of one job.
@@ -84,7 +86,7 @@ struct Ledger {
 
 /// Sum over the leaves at or below `path` at the peak.
 [[nodiscard]] Bytes at_peak(const Ledger& ledger, std::string_view path);
-/// First path components with their sums at the peak, largest first, then by name.
+/// First path components of `allocated` with their sums at the peak, largest first, then by name.
 [[nodiscard]] std::vector<std::pair<std::string, Bytes>> groups_at_peak(const Ledger& ledger);
 
 struct TermDelta {

@@ -112,6 +112,7 @@ struct ModelSpec {
     std::optional<NamedAt> family;            ///< with the family's config keys beside it
     KeyTree family_config;                    ///< those keys, when `family` is given
     std::optional<std::int64_t> parameters;   ///< a bare count: no architecture
+    std::vector<NamedAt> weights;             ///< paths of weight files to check, relative to the spec
 };
 
 /// `training.precision`: a row's name, and fields that override it.
@@ -196,6 +197,8 @@ struct TrainingSpec {
     std::optional<std::int64_t> images;
     std::optional<bool> padding_mask;
     std::optional<bool> keep_logits;           ///< the outputs object stays alive during backward
+    std::optional<bool> use_cache;             ///< the outputs hold the keys and values of a decoder
+    std::optional<bool> carry_outputs;         ///< the loop refers to outputs until the next are there
     std::optional<NamedAt> step;               ///< "steady" | "first"
     std::optional<NamedAt> zero_grad;          ///< "set_to_none" | "zero"
     CheckpointingSpec activation_checkpointing;

@@ -24,6 +24,8 @@
 
 namespace membudget {
 
+struct Job;
+
 // --- stacks --------------------------------------------------------------------------------------
 
 /// Index into `TraceStacks`; stack 0 has no frames.
@@ -247,6 +249,17 @@ struct TraceReader {
 [[nodiscard]] Result<Trace> read_trace(TraceInput& input);
 /// The same for a file; "-" is standard input.
 [[nodiscard]] Result<Trace> read_trace_file(const std::string& path, TraceProgress progress = {});
+
+// --- writing -------------------------------------------------------------------------------------
+
+/// The steps of a simulated job as a trace: the first one and those that follow until memory repeats,
+/// from an empty allocator on. Times count events; stacks name op, tensor, term and pass. A job
+/// without tensors (stated terms only), or for another device than a GPU, gives no events.
+[[nodiscard]] Trace trace_of_job(const Job& job);
+
+/// `trace` as a PyTorch memory snapshot, a pickle of protocol 4, for `torch.cuda._memory_viz` and the
+/// memory viewer.
+[[nodiscard]] std::string write_snapshot(const Trace& trace);
 
 // --- replay --------------------------------------------------------------------------------------
 

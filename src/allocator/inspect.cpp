@@ -28,6 +28,18 @@ FreeMemory CachingAllocator::free_memory() const {
     return out;
 }
 
+std::uint64_t CachingAllocator::layout() const {
+    // A sum does not depend on the order of the arena. Unused entries have no size.
+    std::uint64_t sum = 0;
+    for (const State::Block& block : state_->blocks) {
+        if (block.size == 0) continue;
+        std::uint64_t hash = (block.address ^ static_cast<std::uint64_t>(block.allocated)) * 0xff51afd7ed558ccdULL;
+        hash = (hash ^ (hash >> 32U) ^ static_cast<std::uint64_t>(block.size)) * 0xc4ceb9fe1a85ec53ULL;
+        sum += hash ^ (hash >> 29U);
+    }
+    return sum;
+}
+
 std::vector<AllocatorSegment> CachingAllocator::segments() const {
     const State& s = *state_;
     const std::vector<bool> unused = [&] {

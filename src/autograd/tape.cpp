@@ -107,7 +107,9 @@ std::size_t Tape::add_leaf(Leaf leaf) {
                             : leaf.has_grad ? terms_.backward
                                             : terms_.gradients;
         storages_.push_back({bytes, rounding_of(bytes), 1, 0, term, true, {op_, kTiedGradient}});
-        row.gradient = {static_cast<std::int32_t>(storages_.size() - 1), true};
+        // A product's gradient is a transposed view; autocast's cast back is a tensor of its own.
+        const bool view = autocast_ == nullptr || autocast_ == leaf.dtype;
+        row.gradient = {static_cast<std::int32_t>(storages_.size() - 1), view};
     }
     leaves_.push_back(row);
     return leaves_.size() - 1;

@@ -44,6 +44,7 @@ Rows list_documented(const TableOfRows& rows) {
 }
 Rows list_precisions() { return list_documented(precisions()); }
 Rows list_shardings() { return list_documented(shardings()); }
+Rows list_quantizations() { return list_documented(quantizations()); }
 
 Rows list_families() {
     Rows out;
@@ -127,6 +128,8 @@ constexpr Kind kKinds[] = {
     {"precisions", "in which types a job holds and computes things", "name doc source",
      list_precisions},
     {"shardings", "what data-parallel ranks share", "name doc source", list_shardings},
+    {"quantizations", "how frozen weights of linear modules are stored", "name doc source",
+     list_quantizations},
     {"families", "model families that a config may name", "name doc architectures source",
      list_families},
     {"models", "models that a spec or a command may name",

@@ -38,6 +38,7 @@ Result<Job> Resolver::run() {
     options();
     stated_terms();
     device();
+    allocator();
     unsupported();
     if (!problems_.empty()) {
         problems_.set_file(spec_.file);
@@ -422,6 +423,9 @@ void Resolver::options() {
     job_.steady = choice(t.step, "steady", "first", true);
     job_.zero_grad_to_none = choice(t.zero_grad, "set_to_none", "zero", true);
     job_.keep_logits = t.keep_logits.value_or(false);
+    // The classes turn the cache off where layers are checkpointed.
+    job_.use_cache = t.use_cache.value_or(false) && !job_.checkpointing.enabled;
+    job_.carry_outputs = t.carry_outputs.value_or(false);
     if (t.dropout) job_.dropout_override = *t.dropout;
     if (job_.model != nullptr) {
         if (!t.keep_logits)

@@ -116,6 +116,17 @@ void Resolver::device() {
         if (row == nullptr) return;
         out.name = row->name;
         out.capacity = Bytes(row->capacity_bytes);
+        if (row->nominal) {
+            // Reported totals of known devices lie between 0.97 and 1.075 of what they are sold with.
+            out.capacity_lower = Bytes(row->capacity_bytes / 100 * 97);
+            out.capacity_upper = Bytes(row->capacity_bytes / 1000 * 1075);
+            assume("device.nominal",
+                   fmt::format("{}: {} as sold; a process may find {} to {}", row->name,
+                               format_bytes(out.capacity, Units::decimal),
+                               format_bytes(*out.capacity_lower, Units::decimal),
+                               format_bytes(*out.capacity_upper, Units::decimal)),
+                   row->source);
+        }
     }
     if (out.reserve > out.capacity)
         problems_.invalid("/device/reserve",
@@ -143,7 +154,6 @@ void Resolver::unsupported() {
     refuse(t.moe_imbalance.has_value(), "/training/moe_imbalance", "an imbalance of experts is");
     refuse(t.activation_checkpointing.offload.value_or(false), "/training/activation_checkpointing/offload",
            "offloading of checkpoints is");
-    refuse(!spec_.allocator.empty(), "/allocator", "the caching allocator is");
 }
 
 }  // namespace membudget

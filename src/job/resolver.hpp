@@ -37,6 +37,7 @@ private:
     void options();
     void stated_terms();
     void device();
+    void allocator();
     void unsupported();
 
     const OptimizerImplementation* implementation_of(const Optimizer& row,

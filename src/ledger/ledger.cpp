@@ -6,6 +6,8 @@
 #include <fmt/format.h>
 
 #include "ledger/live.hpp"
+#include "ledger/outside.hpp"
+#include "ledger/reserved.hpp"
 
 namespace membudget {
 
@@ -74,27 +76,94 @@ std::vector<Term> make_terms(const Job& job, const Step& point, const Step& lowe
         term.source = note.source.empty() ? formulas.source_of(id) : note.source;
         terms.push_back(std::move(term));
     }
+    return terms;
+}
+
+/// Largest at the peak first, then by path.
+void sort_terms(std::vector<Term>& terms) {
     std::stable_sort(terms.begin(), terms.end(), [](const Term& a, const Term& b) {
         if (a.at_peak != b.at_peak) return a.at_peak > b.at_peak;
         return a.path < b.path;
     });
-    return terms;
+}
+
+/// The allocator's share at the ends of the interval, from the runs with those terms.
+struct ReservedRuns {
+    ReservedMemory lower, point, upper;
+};
+
+std::optional<ReservedRuns> replay_runs(const Job& job, const Step& point, const Step& lower, const Step& upper) {
+    const auto at_point = simulate_reserved(job, point, Bound::point);
+    if (!at_point) return std::nullopt;
+    ReservedRuns out{*at_point, *at_point, *at_point};
+    if (&lower != &point) {
+        const auto low = simulate_reserved(job, lower, Bound::lower);
+        const auto high = simulate_reserved(job, upper, Bound::upper);
+        if (!low || !high) return std::nullopt;
+        out.lower = *low;
+        out.upper = *high;
+    }
+    return out;
+}
+
+/// Adds the terms that only `reserved` and `device` have, and both totals.
+void add_outer_totals(Ledger& ledger, const Job& job, const ReservedRuns& runs) {
+    constexpr std::string_view kSource =
+        "c10/cuda/CUDACachingAllocator.cpp, simulated; on one stream, without cuBLAS workspaces";
+    const auto add = [&](std::string_view path, std::int64_t ReservedMemory::*bytes, std::string formula) {
+        if (runs.point.*bytes == 0 && runs.upper.*bytes == 0) return;
+        Term term;
+        term.path = path;
+        term.total = Total::reserved;
+        term.at_peak = term.max = Bytes(runs.point.*bytes);
+        term.lower = Bytes(runs.lower.*bytes);
+        term.upper = Bytes(runs.upper.*bytes);
+        term.lifetime = "whole step";
+        term.formula = std::move(formula);
+        term.source = kSource;
+        ledger.terms.push_back(std::move(term));
+    };
+    add("allocator/unsplit", &ReservedMemory::unsplit,
+        "rests of up to 1 MiB that live blocks keep; torch.cuda.memory_allocated() counts them");
+    add("allocator/cached/releasable", &ReservedMemory::releasable,
+        fmt::format("whole free segments at the peak, after {} replayed steps", runs.point.steps));
+    add("allocator/cached/stuck", &ReservedMemory::stuck,
+        fmt::format("free blocks in segments with live ones at the peak, after {} replayed steps", runs.point.steps));
+    const auto beyond = [](const ReservedMemory& run) { return Bytes(run.beyond_allocated()); };
+    TotalRange reserved = ledger.allocated;
+    reserved.lower += beyond(runs.lower);
+    reserved.point += beyond(runs.point);
+    if (reserved.upper) *reserved.upper += beyond(runs.upper);
+    ledger.reserved = reserved;
+
+    TotalRange device = reserved;
+    for (Term& term : outside_terms(job)) {
+        device.lower += term.lower;
+        device.point += term.at_peak;
+        if (device.upper) *device.upper += *term.upper;
+        ledger.terms.push_back(std::move(term));
+    }
+    ledger.device = device;
+    sort_terms(ledger.terms);
 }
 
 void judge(Ledger& ledger, const Job& job, const std::optional<Budget>& budget) {
     if (budget)
         ledger.budget = budget;
     else if (job.device)
-        ledger.budget = Budget{job.device->name, job.device->capacity, job.device->reserve};
+        ledger.budget = Budget{job.device->name, job.device->capacity, job.device->reserve,
+                               job.device->capacity_lower, job.device->capacity_upper};
     if (!ledger.budget) return;
     const TotalRange& total = ledger.device     ? *ledger.device
                               : ledger.reserved ? *ledger.reserved
                                                 : ledger.allocated;
     const Bytes usable = ledger.budget->capacity - ledger.budget->reserve;
     ledger.headroom = usable - total.point;
-    if (total.lower > usable)
+    const Bytes reserve = ledger.budget->reserve;
+    if (total.lower > ledger.budget->capacity_upper.value_or(ledger.budget->capacity) - reserve)
         ledger.verdict = Verdict::over;
-    else if (total.upper && *total.upper <= usable)
+    else if (total.upper &&
+             *total.upper <= ledger.budget->capacity_lower.value_or(ledger.budget->capacity) - reserve)
         ledger.verdict = Verdict::fits;
     else
         ledger.verdict = Verdict::uncertain;
@@ -169,6 +238,8 @@ Ledger make_ledger(const Job& job, const std::optional<Budget>& budget) {
         ledger.dominant = groups.front().first;
         ledger.dominant_bytes = groups.front().second;
     }
+    sort_terms(ledger.terms);
+    if (const auto runs = replay_runs(job, point, lower, upper)) add_outer_totals(ledger, job, *runs);
     judge(ledger, job, budget);
     ledger.measure_next = what_to_measure(ledger);
     return ledger;
@@ -184,7 +255,7 @@ Bytes at_peak(const Ledger& ledger, std::string_view path) {
 std::vector<std::pair<std::string, Bytes>> groups_at_peak(const Ledger& ledger) {
     std::map<std::string, Bytes> sums;
     for (const Term& term : ledger.terms)
-        sums[term.path.substr(0, term.path.find('/'))] += term.at_peak;
+        if (term.total == Total::allocated) sums[term.path.substr(0, term.path.find('/'))] += term.at_peak;
     std::vector<std::pair<std::string, Bytes>> out(sums.begin(), sums.end());
     std::stable_sort(out.begin(), out.end(),
                      [](const auto& a, const auto& b) { return a.second > b.second; });

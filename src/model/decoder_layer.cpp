@@ -162,6 +162,7 @@ int LayerBuilder::attention(int x, int residual) {
     builder_.hold(k);
     builder_.hold(v);
 
+    attributes.rotates = a.rotary >= 0;
     attributes.window = a.window;
     attributes.softcap = a.softcap;
     attributes.dropout = a.dropout;

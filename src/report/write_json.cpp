@@ -253,10 +253,26 @@ void put_events(std::string& text, const Timeline& timeline) {
     text.insert(place + kEmpty.size() - 1, lines + "\n  ");
 }
 
+Json weights_json(const WeightReport& report) {
+    Json differences = Json::array();
+    for (const WeightDifference& difference : report.check.differences)
+        differences.push_back({{"tensor", text_or_null(difference.tensor)},
+                               {"what", difference.what},
+                               {"reason", text_or_null(difference.reason)}});
+    return {{"files", report.files},
+            {"format", name_of(report.format)},
+            {"agrees", report.check.ok()},
+            {"tensors", report.tensors},
+            {"matched", report.check.matched},
+            {"total_bytes",
+             report.total_bytes ? Json(report.total_bytes->count()) : Json(nullptr)},
+            {"differences", std::move(differences)}};
+}
+
 void add_inspection(Json& out, const ReportData& data) {
     for (const char* key : {"name", "family", "architecture", "source", "dtype", "parameters"})
         out[key] = nullptr;
-    for (const char* key : {"components", "tensors", "notes"}) out[key] = Json::array();
+    for (const char* key : {"held", "components", "tensors", "weights", "notes"}) out[key] = Json::array();
     out["step_unsupported"] = nullptr;
     if (!data.inspection) return;
     const Model& model = *data.inspection->model;
@@ -271,6 +287,9 @@ void add_inspection(Json& out, const ReportData& data) {
                          {"untied_total", counts.untied.count()},
                          {"active", counts.active.count()},
                          {"trainable", counts.trainable.count()}};
+    for (const HeldBytes& held : held_bytes(model))
+        out["held"].push_back(
+            {{"dtype", held.dtype->name}, {"tensors", held.tensors}, {"bytes", held.bytes.count()}});
     for (const ComponentCounts& component : components_of(model))
         out["components"].push_back(
             {{"component", name_of(component.component)},
@@ -282,13 +301,22 @@ void add_inspection(Json& out, const ReportData& data) {
              {"fp32_bytes", bytes_of(component.total, dtype::fp32).count()}});
     for_each_tensor(model, [&](const std::string& name, const std::string& tied_to,
                                const std::string& checkpoint_name, const Parameter& parameter) {
+        Json stored = Json::array();
+        for (const StoredTensor& tensor : parameter.stored)
+            stored.push_back({{"name", tensor.name}, {"dtype", tensor.dtype->name}, {"shape", tensor.shape}});
         out["tensors"].push_back({{"name", name},
                                   {"checkpoint_name", text_or_null(checkpoint_name)},
                                   {"component", name_of(parameter.component)},
                                   {"shape", parameter.shape},
                                   {"trainable", parameter.trainable},
+                                  {"dtype", parameter.dtype == nullptr || !parameter.stored.empty()
+                                                ? Json(nullptr)
+                                                : Json(parameter.dtype->name)},
+                                  {"stored", std::move(stored)},
                                   {"tied_to", text_or_null(tied_to)}});
     });
+    for (const WeightReport& report : data.inspection->weights)
+        out["weights"].push_back(weights_json(report));
     out["notes"] = model.notes;
     out["step_unsupported"] = text_or_null(model.step_unsupported);
 }

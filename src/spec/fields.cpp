@@ -106,6 +106,10 @@ constexpr Field<TrainingSpec> kTrainingFields[] = {
     field::flag<&TrainingSpec::padding_mask>("padding_mask", "batches hold padding"),
     field::flag<&TrainingSpec::keep_logits>("keep_logits",
                                             "the model's outputs stay alive during backward"),
+    field::flag<&TrainingSpec::use_cache>("use_cache",
+                                          "a decoder's outputs hold its keys and values"),
+    field::flag<&TrainingSpec::carry_outputs>(
+        "carry_outputs", "a step's outputs live until the next forward has made its own"),
     field::name<&TrainingSpec::step>("step", "which step is estimated: steady or first"),
     field::name<&TrainingSpec::zero_grad>("zero_grad",
                                           "how gradients are cleared: set_to_none or zero"),

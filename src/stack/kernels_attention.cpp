@@ -29,7 +29,7 @@ void eager(KernelCall& call) {
     };
     Ref scores;
     {
-        Ref k = factor(key, grouped || a.head_major);
+        Ref k = factor(key, grouped || a.head_major || call.cached);
         Ref q = factor(query, a.head_major);
         scores = tape.matmul(std::move(q), std::move(k), scores_numel(call));
     }
@@ -48,7 +48,7 @@ void eager(KernelCall& call) {
     call.hold(weights);
     Ref out;
     {
-        Ref v = factor(value, grouped);
+        Ref v = factor(value, grouped || call.cached);
         out = tape.matmul(weights, std::move(v), call.numel(call.output_tensor(0)));
     }
     call.out(0, merge_heads(call, std::move(out)));
@@ -77,7 +77,7 @@ void math(KernelCall& call) {
     {
         Ref scaled = tape.mul_scalar(k);
         Ref left = flatten(call, q, a.head_major);
-        Ref right = flatten(call, std::move(scaled), a.head_major);
+        Ref right = flatten(call, std::move(scaled), a.head_major || call.cached);
         scores = tape.matmul(std::move(left), std::move(right), scores_numel(call));
     }
     if (call.inputs() > 3 && call.in(3)) scores = tape.add(scores, call.in(3));
@@ -111,8 +111,8 @@ void masked_attention(KernelCall& call) {
     Ref k = call.in(1);
     Ref v = call.in(2);
     if (a.kv_heads > 0 && a.kv_heads != a.heads) {
-        if (!rotated(call, 1)) k = tape.view(std::move(k), transposed_gradient(a.kv_heads));
-        v = tape.view(std::move(v), transposed_gradient(a.kv_heads));
+        k = untransposed(call, 1);
+        v = untransposed(call, 2);
         k = repeat_heads(call, std::move(k));
         v = repeat_heads(call, std::move(v));
     }
@@ -138,6 +138,9 @@ void math_attention(KernelCall& call) {
 }
 
 void additive_mask(KernelCall& call) {
+    // Without padding and causality there is nothing to mask [masking_utils.py
+    // create_bidirectional_mask].
+    if (!call.attributes().causal && !call.extents.padding_mask) return;
     const std::int64_t s = call.extents.sequence;
     const std::int64_t numel = detail::checked_mul(call.extents.batch, detail::checked_mul(s, s));
     const Ref allowed = call.tape.fresh(detail::checked_mul(s, s), dtype::boolean, "allowed");

@@ -28,6 +28,14 @@ Ref product(KernelCall& call, const Ref& a, const Ref& b, std::int64_t numel) {
     return call.tape.matmul(std::move(left), std::move(right), numel);
 }
 
+/// probabilities @ value: the probabilities are contiguous.
+Ref context(KernelCall& call, const Ref& weights, const Ref& value) {
+    Tape& tape = call.tape;
+    Ref right = factor(call, value);
+    Ref left = tape.autocast() != nullptr ? tape.cast(weights, *tape.autocast()) : weights;
+    return tape.matmul(std::move(left), std::move(right), call.numel(call.output_tensor(0)));
+}
+
 /// torch.where(buffer, x, number): the condition is a buffer; grad.masked_fill of the other branch.
 Ref choose(Tape& tape, const Ref& x, const char* what) {
     Ref out = tape.fresh(x.numel(), x.dtype(), what);
@@ -58,7 +66,7 @@ void gptj(KernelCall& call) {
     scores.reset();
     weights = drop_probabilities(call, std::move(weights));
     call.hold(weights);
-    Ref out = product(call, weights, value, call.numel(call.output_tensor(0)));
+    Ref out = context(call, weights, value);
     call.out(0, merge_heads(call, std::move(out)));
 }
 
@@ -77,7 +85,7 @@ void gpt_neo(KernelCall& call) {
     weights = tape.cast(weights, value.dtype());
     weights = drop_probabilities(call, std::move(weights));
     call.return_beside(weights);
-    Ref out = product(call, weights, value, call.numel(call.output_tensor(0)));
+    Ref out = context(call, weights, value);
     call.out(0, merge_heads(call, std::move(out)));
 }
 
@@ -87,8 +95,8 @@ void bloom(KernelCall& call) {
     const Dtype& type = product_dtype(call);
     const std::int64_t numel = scores_numel(call);
     const Ref query = flatten(call, untransposed(call, 0));
-    const Ref key = flatten(call, untransposed(call, 1));
-    const Ref value = flatten(call, untransposed(call, 2));
+    const Ref key = flatten(call, untransposed(call, 1), call.cached);
+    const Ref value = flatten(call, untransposed(call, 2), call.cached);
     // alibi.baddbmm(query, key, alpha): the gradients of the factors are products, then scaled
     // [derivatives.yaml: baddbmm].
     Ref scores = tape.fresh(numel, type, "scores with ALiBi");
@@ -146,7 +154,7 @@ void mpt(KernelCall& call) {
     weights = drop_probabilities(call, std::move(weights));
     call.hold_local(scores);
     call.return_beside(weights);
-    Ref out = product(call, weights, value, call.numel(call.output_tensor(0)));
+    Ref out = context(call, weights, value);
     call.out(0, merge_heads(call, std::move(out)));
 }
 
@@ -159,7 +167,7 @@ void falcon(KernelCall& call) {
     // One key for all heads is broadcast; a batch of more than one copies it for each of them.
     const auto widen = [&](const Ref& x) {
         const Ref narrow = tape.autocast() != nullptr ? tape.cast(x, *tape.autocast()) : x;
-        if (a.kv_heads == a.heads) return flatten(call, narrow);
+        if (a.kv_heads == a.heads) return flatten(call, narrow, call.cached);
         if (call.extents.batch > 1) return tape.repeat(narrow, whole);
         Ref out = tape.alias_of_storage(narrow);
         Tape::NodeBuilder node(tape, "expand", {&narrow});

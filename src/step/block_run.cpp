@@ -1,6 +1,7 @@
 #include "step/block_run.hpp"
 
 #include <algorithm>
+#include <array>
 
 #include "step/states.hpp"
 
@@ -94,18 +95,61 @@ void BlockRun::plan_lifetimes() {
             dies_[i] = kNever;
 }
 
+/// `cache.update(key, value)`: both are concatenated with the empty cache, which copies them, head by
+/// head; the names of the function are bound to the copies
+/// [transformers cache_utils.py DynamicLayer.update].
+void BlockRun::update_cache(const Op& op) {
+    const OpAttributes& a = op.attributes;
+    const bool cut = a.form == AttentionForm::falcon;
+    const std::int64_t heads = a.kv_heads > 0 ? a.kv_heads : a.heads;
+    for (const std::size_t input : {std::size_t{1}, std::size_t{2}}) {
+        Ref& tensor = tensors_[at(op.inputs[input])];
+        const bool rotated = input == 1 && a.rotates;
+        Ref x = tensor;
+        if (!rotated && !cut && heads > 1) x = tape_.view(std::move(x), Tape::ViewGradient::copy);
+        std::array<Ref, 1> parts{std::move(x)};
+        Ref made = tape_.cat(parts);
+        parts[0].reset();
+        kept_.push_back(made);
+        tensor = std::move(made);
+    }
+}
+
+void BlockRun::outputs(std::vector<Event>& events) const {
+    for (const Ref& ref : kept_) {
+        const std::int64_t bytes = bytes_of(Elements(ref.numel()), ref.dtype()).count();
+        events.push_back({bytes, rounding_of(bytes, context_.job.backend), 1, -1, tape_.term_of(ref),
+                          {kNoOp, "outputs of the step before"}});
+    }
+}
+
+void BlockRun::shared_outputs(std::vector<Event>& events) const {
+    for (const int tensor : shared_of_) {
+        if (tensor < 0 || !tensors_[at(tensor)]) continue;
+        const Ref& ref = tensors_[at(tensor)];
+        const std::int64_t bytes = bytes_of(Elements(ref.numel()), ref.dtype()).count();
+        events.push_back({bytes, rounding_of(bytes, context_.job.backend), 1, -1, tape_.term_of(ref),
+                          {kNoOp, "outputs of the step before"}});
+    }
+}
+
 void BlockRun::run_op(std::size_t index) {
     const Op& op = block_.ops[index];
     const Job& job = context_.job;
     const TermId term = options_.recompute ? context_.recompute : context_.terms.intern(op.term);
     std::vector<Ref> locals;
+    const auto caches = [&](const Op& which) {
+        return job.use_cache && which.kind == OpKind::attention && which.attributes.causal;
+    };
     const auto call_of = [&](const Op& which) {
         KernelCall call(tape_, which, block_, job.extents, tensors_, leaves_, held_, locals, result_);
         call.dropout = job.dropout_override;
         call.activations = activations_;
+        call.cached = caches(which);
         return call;
     };
     tape_.book(term, static_cast<std::uint16_t>(index));
+    if (caches(op)) update_cache(op);
     KernelCall call = call_of(op);
     call.early = std::move(early_results_[index]);
     job.kernel(op.kind).run(call);
@@ -183,7 +227,12 @@ void BlockRun::keep(int tensor) {
     if (tensors_[at(tensor)]) kept_.push_back(tensors_[at(tensor)]);
 }
 
-void BlockRun::keep_input() { kept_.push_back(tensors_[at(block_.input)]); }
+void BlockRun::keep_input() { input_name_ = tensors_[at(block_.input)]; }
+
+void BlockRun::drop_input_name(std::vector<Event>& events) {
+    tape_.record_to(&events);
+    input_name_.reset();
+}
 
 void BlockRun::drop_kept(std::vector<Event>& events) {
     tape_.record_to(&events);

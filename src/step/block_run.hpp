@@ -80,8 +80,13 @@ public:
     /// Keeps a tensor of the block beyond its names (`outputs.logits`) until `drop_kept`.
     void keep(int tensor);
     void drop_kept(std::vector<Event>& events);
+    /// What the outputs of the model refer to, as allocations: logits, cached keys and values.
+    void outputs(std::vector<Event>& events) const;
+    /// The stem's tensors for all blocks, as allocations.
+    void shared_outputs(std::vector<Event>& events) const;
     /// Keeps the input's name: `inputs_embeds` of the function that runs the blocks.
     void keep_input();
+    void drop_input_name(std::vector<Event>& events);
 
     /// The output goes to the next block; says what that receives.
     BlockInput hand_over_output();
@@ -117,6 +122,7 @@ private:
     void plan_lifetimes();
     void run_op(std::size_t index);
     void finish_op(std::size_t index);
+    void update_cache(const Op& op);
     [[nodiscard]] std::size_t scope_end(std::size_t op) const;
 
     const StepContext& context_;
@@ -133,6 +139,7 @@ private:
     /// Locals of functions, with the number of ops after which the function returns.
     std::vector<std::pair<Ref, std::size_t>> locals_;
     std::vector<Ref> kept_;
+    Ref input_name_;
     Ref result_;                     ///< what the block returns beside its output
     BlockInput given_;
     Ref input_;                      ///< alias for the boundary gradient

@@ -207,7 +207,6 @@ void ModelPass::forward(GradientMode mode, bool first_micro_batch, std::vector<S
     stem_.reset();
     visits_.clear();
     groups_.clear();
-    stem_autocast_end_.clear();
     shared_.assign(model_.shared.size(), {});
 
     const auto prefix_of = [&](int b) -> const std::string& {
@@ -261,7 +260,7 @@ void ModelPass::forward(GradientMode mode, bool first_micro_batch, std::vector<S
 
 void ModelPass::end_of_base_model(std::vector<Event>& events) {
     stem_->drop_model_names(events);
-    if (!visits_.empty() && visits_.front()->keeps_input) visits_.front()->run->drop_kept(events);
+    if (!visits_.empty() && visits_.front()->keeps_input) visits_.front()->run->drop_input_name(events);
     for (std::size_t i = 0; i < shared_.size(); ++i) {
         const bool saved = std::any_of(visits_.begin(), visits_.end(), [&](const auto& visit) {
             return visit->run->saves_shared(i) || visit->layer.checkpointed;
@@ -285,6 +284,7 @@ void ModelPass::loss(std::vector<StepNode>& out) {
 
 /// The loss is computed inside the model's forward: what happens before backward belongs to it.
 void ModelPass::end_of_forward(std::vector<StepNode>& out) {
+    if (job_.carry_outputs) carry_outputs(out);
     if (job_.micro_batches > 1) {  // loss / micro-batches, one number
         const std::int64_t bytes = bytes_of(Elements(1), dtype::fp32).count();
         const std::int64_t rounding = rounding_of(bytes, job_.backend);
@@ -295,6 +295,29 @@ void ModelPass::end_of_forward(std::vector<StepNode>& out) {
     }
     if (job_.precision.autocast != nullptr) autocast_exits(out);
     if (!job_.keep_logits) drop_outputs(Phase::backward, out);
+}
+
+/// `outputs = model(...)` has returned: those of the pass before go.
+void ModelPass::carry_outputs(std::vector<StepNode>& out) {
+    outputs_.clear();
+    head_->outputs(outputs_);
+    for (const Group& group : groups_)
+        for (const std::size_t index : group.visits) {
+            const std::size_t before = outputs_.size();
+            visits_[index]->run->outputs(outputs_);
+            for (std::size_t i = before; i < outputs_.size(); ++i)
+                outputs_[i].count = static_cast<std::int32_t>(group.count);
+        }
+    if (job_.checkpointing.enabled && job_.checkpointing.reentrant) stem_->shared_outputs(outputs_);
+    if (outputs_carried_) {
+        std::vector<Event> freed = outputs_;
+        for (Event& event : freed) {
+            event.bytes = -event.bytes;
+            event.rounding = -event.rounding;
+        }
+        out.push_back(node(Phase::forward, "outputs", head_block_, std::move(freed)));
+    }
+    outputs_carried_ = true;
 }
 
 void ModelPass::autocast_exits(std::vector<StepNode>& out) {
@@ -323,6 +346,7 @@ std::unique_ptr<BlockRun> ModelPass::rerun(const Visit& visit) {
     std::vector<Event> ignored;
     run->forward(ignored, 0, run->ops());
     (void)run->hand_over_output();
+    if (!job_.keep_logits) run->drop_kept(ignored);
     run->end_autocast(ignored);
     return run;
 }
@@ -356,7 +380,11 @@ Tape::BoundaryGradient ModelPass::backward_visit(const Visit& visit, BlockRun* r
         again.stop_early(recompute);
     }
     again.end_autocast(recompute);
-    if (!lazy) again.begin_reentrant_backward(recompute);
+    if (!lazy) {
+        std::vector<Event> zeros;
+        again.begin_reentrant_backward(zeros);
+        recompute.insert(recompute.begin(), zeros.begin(), zeros.end());
+    }
     auto result = again.backward(events, gradient);
     if (!lazy) again.end_reentrant_backward(events);
     if (lazy) {
@@ -366,7 +394,7 @@ Tape::BoundaryGradient ModelPass::backward_visit(const Visit& visit, BlockRun* r
     }
     end_of_block(layer, again, events);
     again.drop_output(events);
-    again.drop_kept(events);
+    again.drop_input_name(events);
     if (!visit.input.requires_grad) result = {};
     return result;
 }
@@ -446,6 +474,19 @@ void ModelPass::backward(std::vector<StepNode>& out) {
 }
 
 void ModelPass::drop_outputs(Phase phase, std::vector<StepNode>& out) {
+    if (job_.use_cache)
+        for (const Group& group : groups_) {
+            StepNode unit;
+            unit.phase = phase;
+            unit.repeat = group.count;
+            for (const std::size_t index : group.visits) {
+                std::vector<Event> freed;
+                visits_[index]->run->drop_kept(freed);
+                unit.children.push_back(
+                    node(phase, "outputs", visits_[index]->layer.block, std::move(freed)));
+            }
+            out.push_back(std::move(unit));
+        }
     std::vector<Event> events;
     head_->drop_kept(events);
     stem_->drop_input_gradients(events);

@@ -164,7 +164,7 @@ void StepBuilder::micro_batch(std::vector<StepNode>& out, std::int64_t repeat, G
     pass_->loss(nodes);
     stated(nodes, Phase::backward, stated_->enter(Phase::backward, first));
     pass_->backward(nodes);
-    if (!last) {
+    if (!last && !job_.carry_outputs) {
         pass_->drop_outputs(Phase::backward, nodes);
         pass_->drop_loss(Phase::backward, nodes);
     }
@@ -199,19 +199,24 @@ void StepBuilder::derive() {
                                                           : GradientMode::add;
     const bool becomes = !job_.optimizer.in_backward && !communication.reduces() && !stay;
     const std::int64_t n = job_.micro_batches;
+    if (job_.carry_outputs && job_.steady) pass_->begin_with_outputs();
     micro_batch(out, 1, becomes ? GradientMode::become : later, true, n == 1);
     micro_batch(out, n - 2, later, false, false);
     micro_batch(out, n > 1 ? 1 : 0, later, false, true);
 
     stated(out, Phase::optimizer_step, stated_->enter(Phase::optimizer_step, false));
     out.push_back(leaf(Phase::optimizer_step, "step", books.optimizer_step()));
-    pass_->drop_outputs(Phase::optimizer_step, out);
-    pass_->drop_loss(Phase::optimizer_step, out);
+    if (!job_.carry_outputs) {
+        pass_->drop_outputs(Phase::optimizer_step, out);
+        pass_->drop_loss(Phase::optimizer_step, out);
+    }
     if (!stay && !job_.optimizer.in_backward) {
         std::vector<Event> freed;
         free_all(books.gradients(), freed);
         out.push_back(leaf(Phase::optimizer_step, "zero_grad", std::move(freed)));
     }
+    if (job_.carry_outputs && job_.steady)
+        out.insert(out.begin() + 1, leaf(Phase::forward, "outputs before", pass_->outputs()));
     stated_->drop_replaced(step_.root);
 }
 

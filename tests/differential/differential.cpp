@@ -142,8 +142,8 @@ Case spec_of(const KeyTree& record) {
         t.lora->input_gradients = checkpointing != "none";
     }
     freeze(at(training, "frozen"), out);
-    if (flag("carry_outputs")) out.reason = "outputs carried into the next step";
-    if (flag("use_cache")) out.reason = "a key-value cache that the outputs keep";
+    t.carry_outputs = flag("carry_outputs");
+    t.use_cache = flag("use_cache");
     return out;
 }
 

@@ -192,5 +192,35 @@ TEST_CASE("what is live at the peak, tensor by tensor", "[ledger]") {
         by_term["allocator/rounding"] += tensor.rounding;
     }
     for (const Term& term : ledger.terms)
-        if (term.at_peak > Bytes(0)) CHECK(by_term[term.path] == term.at_peak);
+        if (term.total == Total::allocated && term.at_peak > Bytes(0)) CHECK(by_term[term.path] == term.at_peak);
+}
+
+TEST_CASE("reserved memory: what the allocator holds beyond live tensors", "[ledger]") {
+    const Settings settings = {{"micro_batch_size", "8"}, {"sequence_length", "512"}, {"optimizer", "adamw"}};
+    Job job = job_of(tiny_llama(4), settings);
+    check_books(job);
+    const Ledger ordinary = make_ledger(job, std::nullopt);
+    REQUIRE(ordinary.reserved);
+    CHECK(ordinary.reserved->point > ordinary.allocated.point);
+    // Segments are whole multiples of 2 MiB.
+    CHECK(ordinary.reserved->point.count() % (2 << 20) == 0);
+    job.allocator.expandable_segments = true;
+    const Ledger expandable = make_ledger(job, std::nullopt);
+    CHECK(expandable.allocated.point == ordinary.allocated.point);
+    CHECK(expandable.reserved->point.count() % (2 << 20) == 0);
+    // A job of stated numbers has no tensors, hence no cache that could be simulated.
+    CHECK_FALSE(ledger_of(R"({"membudget": 1, "terms": {"parameters": "1GB"}})").reserved);
+}
+
+TEST_CASE("the device total adds what lies outside the allocator", "[ledger]") {
+    const Ledger one = make_ledger(job_of(tiny_llama(2), {}), std::nullopt);
+    REQUIRE(one.device);
+    CHECK(at_peak(one, "outside/context") > Bytes(0));
+    CHECK(at_peak(one, "outside/nccl") == Bytes(0));
+    CHECK(*one.device->upper - *one.reserved->upper > one.device->point - one.reserved->point);
+    const Ledger many = make_ledger(job_of(tiny_llama(2), {}, R"({"data": 4})"), std::nullopt);
+    CHECK(at_peak(many, "outside/nccl") > Bytes(0));
+    // The verdict is judged on it.
+    const Budget budget{"budget", one.device->lower - Bytes(1), Bytes(0)};
+    CHECK(make_ledger(job_of(tiny_llama(2), {}), budget).verdict == Verdict::over);
 }

@@ -90,9 +90,9 @@ TEST_CASE("every mistake of a spec is named, in the order of the document", "[sp
          "parameters; got a string ('X')\n"},
         {R"J({"membudget":1,"model":{"hidden_size":64,"num_hidden_layers":2}})J",
          "error: /model/hidden_size: unknown key 'hidden_size'\n"
-         "  hint: keys: config, name, family, parameters, architecture\n"
+         "  hint: keys: config, name, family, parameters, architecture, weights\n"
          "error: /model/num_hidden_layers: unknown key 'num_hidden_layers'\n"
-         "  hint: keys: config, name, family, parameters, architecture\n"
+         "  hint: keys: config, name, family, parameters, architecture, weights\n"
          "error: /model: expected one of the keys 'config', 'name', 'family' and 'parameters'; "
          "got none of them\n"},
         {R"J({"membudget":1,"model":{"famly":"llama","hidden_size":64,"num_hidden_layers":2}})J",
@@ -207,7 +207,7 @@ TEST_CASE("every mistake of a spec is named, in the order of the document", "[sp
          ":[\"q_proj\",3]}}}",
          "error: /training/lora/target_modules/1: expected a name; got an integer (3)\n"},
         {R"J({"membudget":1,"model":{"name":"x"},"training":{"lora":16}})J",
-         "error: /training/lora: expected an object; got an integer (16)\n"},
+         "error: /training/lora: expected an object or the path of an adapter_config.json; got an integer (16)\n"},
         {R"J({"membudget":1,"model":{"name":"x"},"training":{"freeze":"embed"}})J",
          "error: /training/freeze: expected a list of at least one name; got a string "
          "('embed')\n"},

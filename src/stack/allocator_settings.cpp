@@ -7,7 +7,7 @@
 
 #include <fmt/format.h>
 
-#include "membudget/allocator.hpp"
+#include "membudget/stack.hpp"
 
 namespace membudget {
 

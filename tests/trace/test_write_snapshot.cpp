@@ -1,0 +1,72 @@
+#include <string>
+
+#include "catch.hpp"
+#include "job_of.hpp"
+#include "membudget/ledger.hpp"
+#include "membudget/trace.hpp"
+
+namespace membudget {
+namespace {
+
+Trace read(const std::string& bytes) {
+    TraceInput input("written", source_of(bytes));
+    auto trace = read_trace(input);
+    REQUIRE(trace.ok());
+    return std::move(*trace);
+}
+
+TEST_CASE("a snapshot that was read is written, and read again the same", "[trace]") {
+    for (const char* file : {"protocol_4.pickle", "bare_list.pickle", "old.pickle", "snapshot.json"}) {
+        INFO(file);
+        const auto trace = read_trace_file(std::string("tests/trace/data/") + file);
+        REQUIRE(trace.ok());
+        const std::string written = write_snapshot(*trace);
+        const Trace again = read(written);
+        CHECK(write_snapshot(again) == written);
+        REQUIRE(again.devices.size() == trace->devices.size());
+        const TraceDevice &a = trace->devices[0], &b = again.devices[0];
+        REQUIRE(a.events.size() == b.events.size());
+        for (std::size_t i = 0; i < a.events.size(); ++i) {
+            CHECK(a.events[i].action == b.events[i].action);
+            CHECK(a.events[i].address == b.events[i].address);
+            CHECK(a.events[i].size == b.events[i].size);
+            CHECK(a.events[i].stream == b.events[i].stream);
+            CHECK(a.events[i].time_us == b.events[i].time_us);
+        }
+        CHECK(again.markers.size() == trace->markers.size());
+    }
+}
+
+TEST_CASE("a simulated job as a snapshot has the levels of its ledger", "[trace]") {
+    for (const bool expandable : {false, true}) {
+        Job job = job_of(tiny_llama(3), {{"micro_batch_size", "4"}, {"sequence_length", "256"}, {"optimizer", "adamw"}});
+        job.allocator.expandable_segments = expandable;
+        const Trace trace = read(write_snapshot(trace_of_job(job)));
+        REQUIRE(trace.devices.size() == 1);
+        const TraceDevice& device = trace.devices[0];
+        const TraceReplay levels = replay(device);
+        const Ledger ledger = make_ledger(job, std::nullopt);
+        REQUIRE(ledger.reserved);
+        CHECK(levels.complete);
+        CHECK(levels.start.reserved == 0);
+        CHECK(levels.end.reserved == ledger.reserved->point.count());
+        // Requested bytes are what the ledger counts without the allocator's rounding.
+        const Bytes rounding = at_peak(ledger, "allocator/rounding");
+        CHECK(levels.peak.live >= (ledger.allocated.point - rounding).count());
+        // What the events leave is what the segments say.
+        AllocatorSettings settings = job.allocator;
+        const auto end = segments_after(device, device.events.size() - 1, settings);
+        REQUIRE(end.size() == device.segments.size());
+        for (std::size_t i = 0; i < end.size(); ++i) CHECK(end[i].blocks.size() == device.segments[i].blocks.size());
+        REQUIRE(trace.markers.size() >= 2);
+        CHECK(trace.markers[0].name == "step 1");
+    }
+}
+
+TEST_CASE("a job of stated numbers has no tensors to trace", "[trace]") {
+    const Job job = job_of_text(R"({"membudget": 1, "terms": {"parameters": "1GB"}})");
+    CHECK(trace_of_job(job).devices.empty());
+}
+
+}  // namespace
+}  // namespace membudget
