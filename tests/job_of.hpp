@@ -96,7 +96,11 @@ inline void check_books(const Job& job) {
     // Tensor by tensor the same bytes are live.
     if (job.model != nullptr) {
         Bytes live;
-        for (const LiveTensor& tensor : live_at_peak(job)) live += tensor.bytes;
+        const Timeline timeline = make_timeline(job);
+        const auto peak = find_instant(timeline, "peak");
+        REQUIRE(peak);
+        CHECK(peak->live == ledger.allocated.point);
+        for (const LiveTensor& tensor : live_at(timeline, *peak)) live += tensor.bytes + tensor.rounding;
         CHECK(live == ledger.allocated.point);
     }
 }

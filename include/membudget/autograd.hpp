@@ -72,7 +72,8 @@ struct Event {
     std::int32_t count = 1;
     std::int32_t storage = -1;   ///< pairs an alloc with its free within one tape; -1: unpaired
     TermId term = 0;
-    Label label;
+    Label label;                 ///< the op that made the tensor, and its role
+    std::uint16_t during = kNoOp;  ///< op under way, for a tape's events: what frees a tensor
 };
 
 /// Whose kernels compute: they differ in what they keep (dropout masks) and in rounding.
@@ -185,6 +186,10 @@ public:
     Ref adopt(std::int64_t numel, const Dtype& type, bool requires_grad, TermId term);
     /// A tensor that someone else owns: referred to here, never freed here.
     Ref borrow(std::int64_t numel, const Dtype& type, bool requires_grad);
+    /// `requires_grad_()` on a tensor that nothing trained made: its gradient is accumulated in its own
+    /// `.grad`, which lives until `drop_input_gradients`.
+    void require_grad(const Ref& tensor);
+    void drop_input_gradients();
     /// Ends this tape's ownership without freeing: the tensor goes to the next block.
     /// Returns true when saved tensors of this tape still refer to its storage: then it dies here,
     /// in backward, and the next block must `borrow` it.
@@ -208,7 +213,13 @@ public:
     Ref copy(Ref x);
     /// `x.expand(...).reshape(...)`: `repeat_kv`; a copy `numel` large, summed back in backward.
     Ref repeat(Ref x, std::int64_t numel);
+    /// `x.expand(...)`, a view that counts elements several times; its gradient is summed.
+    Ref expand(Ref x, std::int64_t numel);
     Ref add(Ref a, Ref b);
+    /// a - b, of which b is broadcast: its gradient is negated, then summed.
+    Ref sub(Ref a, Ref b);
+    /// a += b.
+    Ref add_in_place(Ref a, Ref b);
     Ref add_scalar(Ref x);
     Ref mul_scalar(Ref x);
     Ref neg(Ref x);
@@ -219,6 +230,10 @@ public:
     /// `x.mean(-1, keepdim=True)`: `rows` numbers.
     Ref mean(Ref x, std::int64_t rows);
     Ref rsqrt(Ref x);
+    /// A sum to `numel` elements; its gradient is expanded, which later views copy.
+    Ref sum_to(Ref x, std::int64_t numel);
+    /// The result of an op that writes into `x`: the same storage, without a node yet.
+    Ref alias_of_storage(const Ref& x);
     Ref cat(std::span<Ref> parts);
     /// One-input functions that save their input (gelu, silu) or their output (tanh, sigmoid, relu).
     Ref unary_saving_input(Ref x, const char* what);
@@ -267,8 +282,15 @@ public:
     };
     /// The output's gradient, as the block that ran before in backward left it; before `backward`.
     void seed(const Ref& output, BoundaryGradient gradient);
+    /// A gradient that someone else owns and holds: never freed here, never accumulated in place.
+    void seed_foreign(const Ref& output);
     /// The gradient of the loss, the last node's output: one number, allocated here.
     void seed_loss();
+    /// How many events had been written when the last tensor was saved: recomputation stops there.
+    [[nodiscard]] std::size_t last_save() const { return last_save_; }
+    /// How many events backward had written when it first needed a saved tensor, counted in the list
+    /// that `record_to` set: recomputation begins there.
+    [[nodiscard]] std::size_t first_unpack() const { return first_unpack_; }
     /// Runs all nodes, the latest first. Frees saved tensors as nodes finish.
     void backward();
     /// The gradient that backward left for an adopted or borrowed input; it lives on.
@@ -358,6 +380,9 @@ private:
     TermId term_ = 0;
     std::uint16_t op_ = 0;
     bool grad_enabled_ = true;
+    std::size_t last_save_ = 0;
+    std::size_t first_unpack_ = 0;
+    bool unpacked_ = false;
     const Dtype* autocast_ = nullptr;
     std::vector<Storage> storages_;
     std::vector<TensorRow> tensors_;

@@ -103,6 +103,10 @@ struct Job {
     bool steady = true;                      ///< optimizer states exist when the step begins
     bool zero_grad_to_none = true;
     bool keep_logits = true;
+    bool use_cache = false;                  ///< the outputs hold keys and values
+    bool carry_outputs = false;              ///< outputs live until the next forward has returned
+    /// The embeddings' output needs a gradient though nothing before it is trained.
+    bool input_gradients = false;
     double dropout_override = -1;            ///< negative: as the config says
     AllocatorSettings allocator;
     std::vector<ResolvedTerm> stated;
@@ -120,6 +124,9 @@ struct ResolveInputs {
     /// Parsed `model.config`, when the spec names one.
     std::optional<KeyTree> config;
     std::string config_file;
+    /// Parsed adapter_config.json, when `training.lora` names one.
+    std::optional<KeyTree> adapter;
+    std::string adapter_file;
     /// Shape of the file itself, before any scenario: to which stated activations refer.
     std::optional<std::int64_t> base_micro_batch_size, base_sequence_length;
 };

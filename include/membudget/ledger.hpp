@@ -4,6 +4,8 @@
 /// The books close: leaves of `allocated` sum exactly to `allocated.point`. Knows no formats.
 
 #include <cstdint>
+#include <functional>
+#include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -94,14 +96,69 @@ struct TermDelta {
 /// Terms of `a` and `b` side by side, by path. diff(a, b) mirrors diff(b, a).
 [[nodiscard]] std::vector<TermDelta> diff(const Ledger& a, const Ledger& b);
 
-/// One tensor (or n equal copies) that is live at an instant, for `explain`.
+// --- the step in time ----------------------------------------------------------------------------
+
+/// A step whose events are read one by one: for curves, lists of events, and what is live when.
+struct Timeline {
+    std::shared_ptr<const Model> model;  ///< null when the spec states numbers only
+    Step step;
+};
+[[nodiscard]] Timeline make_timeline(const Job& job);
+
+/// Micro-batches between the first and the last are alike.
+enum class MicroBatches {
+    all,
+    distinct,  ///< one of those that are alike, unless what is live grows from one to the next
+};
+
+inline constexpr std::int64_t kNoMicroBatch = -1;
+
+/// A stretch of events that one pass of one block makes.
+struct Stretch {
+    const StepNode* leaf = nullptr;
+    std::int64_t layer = 0;         ///< index of the block's copy
+    std::int64_t micro_batch = kNoMicroBatch;  ///< before and after all of them: none
+    std::int64_t alike = 1;         ///< for how many micro-batches it stands
+};
+using StretchVisitor = std::function<void(const Stretch&)>;
+/// Calls `visit` for every stretch of the step in order; the events are those of its leaf.
+void for_each_stretch(const Timeline& timeline, MicroBatches which, const StretchVisitor& visit);
+/// How many events that is.
+[[nodiscard]] std::int64_t count_events(const Timeline& timeline, MicroBatches which);
+
+/// Bytes by which an event changes what is live: rounding and all copies included.
+[[nodiscard]] inline std::int64_t change_of(const Event& event) {
+    return detail::checked_mul(detail::checked_add(event.bytes, event.rounding), event.count);
+}
+/// "layers.31.mlp.down_proj": op `op` of the leaf's block in layer `layer`; empty where no op of a
+/// block is at work.
+[[nodiscard]] std::string op_name(const Model* model, const StepNode& leaf, std::int64_t layer,
+                                  std::uint16_t op);
+
+/// An instant of a step: right after an event.
+struct Instant {
+    std::int64_t event = -1;        ///< among the distinct events
+    Stretch stretch;
+    std::string op;                 ///< under way; may be empty
+    Bytes live;
+};
+/// The highest instant that `when` names: "peak", a phase ("backward"), or an op as reports name it
+/// ("layers.31.mlp.down_proj"), where a phase may stand before it ("forward:layers.0.mlp.up_proj").
+/// The earliest of equals; absent when nothing has this name.
+[[nodiscard]] std::optional<Instant> find_instant(const Timeline& timeline, std::string_view when);
+
+/// Equal tensors that are live at an instant, and why.
 struct LiveTensor {
     std::string term;
-    std::string op;
-    std::string what;
-    Bytes bytes;   ///< all copies together
+    std::string op;        ///< "decoder layer mlp.down_proj": the block and the op that made it
+    std::string what;      ///< its role: "output", "mask", ...
+    Bytes bytes;           ///< all copies together, as they were asked for
+    Bytes rounding;        ///< what the allocator adds to them
+    std::int64_t copies = 1;
+    std::string made_in;   ///< pass that made it: "start", "forward", "recompute", ...
+    std::string freed_by;  ///< pass and op that let it go; empty: it stays
 };
-/// What is live at the peak, largest first.
-[[nodiscard]] std::vector<LiveTensor> live_at_peak(const Job& job);
+/// What is live then, largest first.
+[[nodiscard]] std::vector<LiveTensor> live_at(const Timeline& timeline, const Instant& instant);
 
 }  // namespace membudget

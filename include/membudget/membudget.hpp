@@ -21,6 +21,8 @@ struct Document {
     KeyTree tree;           ///< the spec's key tree (made up for a bare model config)
     std::optional<KeyTree> config;  ///< the model config that it refers to
     std::string config_file;
+    std::optional<KeyTree> adapter; ///< the adapter_config.json that it refers to
+    std::string adapter_file;
     std::string scenario;   ///< the scenario that was applied; empty: none
     /// Shape of the file before the first patch: stated activations refer to it.
     std::optional<std::int64_t> base_micro_batch_size, base_sequence_length;

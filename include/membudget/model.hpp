@@ -21,6 +21,25 @@ namespace membudget {
 enum class Component { embedding, attention, mlp, experts, router, norm, head, vision, other };
 [[nodiscard]] std::string_view name_of(Component component);
 
+/// What becomes of a parameter in training; with adapters, freezing or a quantized base the ledger
+/// tells them apart.
+enum class ParameterRole {
+    weight,   ///< of the model itself
+    adapter,  ///< beside a module of the model (LoRA)
+};
+
+struct Quantization;
+
+/// A tensor that holds a quantized weight, or a part of what its dequantization needs.
+struct StoredTensor {
+    std::string name;             ///< after the module's path: "weight", "weight.absmax"
+    const Dtype* dtype = nullptr;
+    std::vector<std::int64_t> shape;
+    bool codes = false;           ///< the weights' own codes; else scales, zero points, tables
+
+    [[nodiscard]] Bytes bytes() const;
+};
+
 /// A parameter tensor of a block.
 struct Parameter {
     /// Module path without the section's prefix: "self_attn.q_proj.weight".
@@ -29,12 +48,25 @@ struct Parameter {
     Component component = Component::other;
     /// Full name of the parameter whose storage this one shares; empty for an own storage.
     std::string tied_to;
-    /// Name in the published weight files where it differs (before the prefix); else empty.
+    /// Full name in published weight files where it differs, `{}` for the layer's index; else empty.
+    /// It expands as in a shell where a file holds the tensor in pieces: `experts.{0..7}.{w1,w3}.weight`
+    /// are slices of the first dimension, each the halves of the next one. Tensors of one such name are
+    /// pieces of it, in this order, along the first dimension.
     std::string checkpoint_name;
-    /// False for a tensor that the class itself freezes (Whisper's sinusoids).
+    /// False for a tensor that the class itself freezes (Whisper's sinusoids) or that training leaves
+    /// as it is.
     bool trainable = true;
+    ParameterRole role = ParameterRole::weight;
+    /// Type in which it is held, whatever the job's precision; null: as the precision says. Of a
+    /// quantized weight, the type into which it is dequantized.
+    const Dtype* dtype = nullptr;
+    /// The row by which it is quantized, and the tensors that hold it then; null: none.
+    const Quantization* quantization = nullptr;
+    std::vector<StoredTensor> stored;
 
     [[nodiscard]] Elements elements() const;
+    /// Bytes in memory; `otherwise` is the type where the parameter has none of its own.
+    [[nodiscard]] Bytes bytes(const Dtype& otherwise) const;
 };
 
 /// What the rows of an activation tensor run over; `step` knows how many there are of each.
@@ -88,22 +120,62 @@ enum class OpKind {
     pooler_loss,       ///< a loss over few numbers, of no weight: hidden -> scalar
     moe,               ///< router and experts as one op; parameters: router, experts
     conv_patches,      ///< patch embedding
+    latent_expand,     ///< inputs keys-and-values, rotated key; outputs k, v (latent attention)
     rotary_tables,     ///< cos and sin of the rotation, outside autograd
     attention_mask,    ///< the mask tensor, when the shape or the kernel needs one
 };
 [[nodiscard]] std::string_view name_of(OpKind kind);
 
 /// Non-linearities by the names of `transformers.activations.ACT2FN`.
-enum class Act { gelu, gelu_new, gelu_tanh, quick_gelu, silu, relu, relu2, tanh, sigmoid };
+enum class Act { gelu, gelu_new, gelu_tanh, quick_gelu, silu, relu, relu2, tanh, sigmoid, bloom_gelu };
 [[nodiscard]] std::string_view name_of(Act act);
 
 /// RMSNorm variants that differ in what they keep: see the kernels.
 enum class NormStyle {
     plain,        ///< Llama: normalise in fp32, cast, times weight
+    wide_product, ///< OLMo 2: normalise in fp32, times weight, cast
+    centred,      ///< Cohere: a layer norm written out in fp32, times weight in fp32, cast
     one_plus,     ///< Gemma: normalise in fp32, times (1 + weight) in fp32, cast
     t5,           ///< T5: variance in fp32, product in the input's type
     no_weight,    ///< no parameters
 };
+
+/// How a class writes the rotation of queries and keys.
+enum class Rotation {
+    halves,       ///< Llama, NeoX: the second half crosses with the first
+    pairs,        ///< GLM: neighbours cross; the tables are interleaved in each layer
+    pairs_apart,  ///< GPT-J: before heads are transposed, with tables interleaved for each tensor
+    pairs_wide,   ///< Cohere: neighbours cross, in fp32
+    chunks,       ///< gpt-oss: halves, each a difference or a sum of products, concatenated
+    latent,       ///< DeepSeek-V3: a part of each query head and the one key that all heads share
+    latent_complex,  ///< DeepSeek-V2: the same as complex products in fp32
+};
+
+/// Who writes the attention of a class.
+enum class AttentionForm {
+    shared,   ///< the library's functions, one of which the user chooses
+    gptj,     ///< its own eager function: scores in fp32
+    gpt_neo,  ///< no choice: scores in fp32, causal and local masks from a buffer
+    bloom,    ///< no choice: ALiBi is added while scores are computed
+    mpt,      ///< no choice: ALiBi in fp32, a boolean mask
+    falcon,   ///< its own eager function; always under a mask
+    gpt_oss,  ///< no SDPA; a learned score per head is concatenated with those of the keys
+};
+/// How a class routes tokens to experts.
+enum class RouterForm {
+    mixtral,      ///< softmax in fp32, the best, normalised
+    qwen,         ///< the same, normalised if the config says so, cast back
+    granite,      ///< the best of fp32 logits, their softmax cast back
+    gpt_oss,      ///< the best logits, their softmax in their type; experts clamp and interleave
+    deepseek_v2,  ///< softmax in fp32 from fp32 inputs
+    deepseek_v3,  ///< sigmoid in fp32 from fp32 inputs, groups of experts
+};
+
+/// The class has this one function, whatever kernel is asked for.
+[[nodiscard]] constexpr bool has_no_choice(AttentionForm form) {
+    return form == AttentionForm::gpt_neo || form == AttentionForm::bloom ||
+           form == AttentionForm::mpt || form == AttentionForm::gpt_oss;
+}
 
 /// The numbers an op needs beyond its tensors. Only the fields of its kind mean something.
 struct OpAttributes {
@@ -114,7 +186,13 @@ struct OpAttributes {
     /// Dimensions that are sliced off, rotated and concatenated again; 0: the whole head is rotated,
     /// without slices.
     std::int64_t rotary_dim = 0;
-    bool interleaved = false;        ///< rotates pairs (GPT-J) rather than halves (NeoX)
+    Rotation rotation = Rotation::halves;
+    AttentionForm form = AttentionForm::shared;
+    bool rotates = false;            ///< of an attention: its queries and keys come from a rotation
+    bool head_major = false;         ///< queries and keys lie in memory head by head
+    bool sliced = false;             ///< of a split: parts are sliced off one by one
+    bool in_place = false;           ///< of an add: writes its first input
+    bool weight_copied = false;      ///< of a linear: autocast copies the weight at each use
     bool causal = true;
     std::int64_t window = 0;         ///< sliding window in tokens; 0: none
     double softcap = 0;              ///< of attention scores or logits; 0: none
@@ -124,6 +202,18 @@ struct OpAttributes {
     Act act = Act::silu;
     NormStyle norm = NormStyle::plain;
     std::int64_t experts = 0, experts_per_token = 0, expert_width = 0, shared_width = 0;
+    RouterForm router = RouterForm::mixtral;
+    bool normalised = false;         ///< the weights of a token's experts sum to 1
+    bool expert_bias = false;
+    bool shared_gate = false;        ///< the shared expert has a gate, and runs first
+};
+
+/// A low-rank adapter on a linear module or an embedding.
+struct Adapter {
+    std::int64_t rank = 0;
+    double dropout = 0;
+    /// Indices into `Op::parameters`; -1: none. `a` and `b` are the two factors.
+    int a = -1, b = -1, bias = -1, magnitude = -1;
 };
 
 /// One op of a block, in the order in which the model's forward runs it. Views and reshapes are none.
@@ -135,6 +225,7 @@ struct Op {
     std::vector<int> outputs;
     std::vector<int> parameters;      ///< indices into `Block::parameters`
     OpAttributes attributes;
+    std::optional<Adapter> adapter;   ///< its parameters stand behind the op's own
 };
 
 /// A run of ops that is one function of the framework, or the life of one of its names. Scopes nest.
@@ -187,6 +278,8 @@ struct Model {
     std::vector<Section> sections;   ///< in execution order
     std::vector<Tensor> shared;      ///< tensors that all blocks use: cos and sin, masks
     ModelFacts facts;
+    /// Adapters, freezing or a quantized base have changed it.
+    bool adapted = false;
     /// Why the training step cannot be simulated though parameters are known; empty: it can.
     std::string step_unsupported;
     /// Notes on keys that decided something, for the assumptions of the report.
@@ -220,6 +313,10 @@ struct Family {
     /// Config keys that it reads, separated by spaces, each `name|synonym|...=default`: the default of
     /// the configuration class for a key that a file leaves out; none where it follows from others.
     std::string_view keys;
+    /// Rules, separated by spaces and applied in this order, that make the full name of a tensor in a
+    /// published file of its name in the class: `CLASS=FILE` replaces the first CLASS (`^CLASS` at the
+    /// start only); `{E}` stands for the experts of a stack. Empty: the names are the same.
+    std::string_view stored_names = {};
 };
 [[nodiscard]] Table<Family> families();
 
@@ -248,6 +345,84 @@ struct CatalogueModel {
     [[nodiscard]] KeyTree config() const;
 };
 [[nodiscard]] Table<CatalogueModel> catalogue();
+
+// --- adapters, freezing, quantized bases ----------------------------------------------------------
+
+/// Low-rank adapters as PEFT's `LoraConfig` describes them, with its defaults.
+struct Lora {
+    enum class Bias { none, all, lora_only };
+    std::int64_t rank = 8;
+    double dropout = 0;
+    /// Names of modules, whole or as a suffix after a dot. One name "all-linear" stands for all linear
+    /// modules but the output embedding.
+    std::vector<std::string> targets;
+    std::string target_pattern;               ///< regular expression for whole names; empty: none
+    std::vector<std::string> excluded;        ///< as `targets`
+    std::string excluded_pattern;
+    std::vector<std::string> modules_to_save; ///< suffixes of modules of which a copy is trained
+    std::vector<std::int64_t> layers;         ///< indices of the layers that get adapters; empty: all
+    std::vector<std::string> layer_patterns;  ///< names of the lists that these count; empty: any
+    std::vector<std::pair<std::string, std::int64_t>> rank_patterns;  ///< regular expression -> rank
+    Bias bias = Bias::none;
+    bool dora = false;                        ///< a magnitude per output beside the direction
+    bool lora_bias = false;                   ///< the second factor has a bias
+    bool sequence_classification = false;     ///< PEFT's task type: spares the classifier
+    const Dtype* dtype = nullptr;             ///< of the adapters; null: as the precision says
+};
+/// Freezes `model` and adds the adapters, under PEFT's names of modules and tensors. Without any
+/// target those of the family are taken. Pointers of diagnostics point into the adapter's config.
+[[nodiscard]] Result<Model> with_lora(Model model, const Lora& lora);
+/// PEFT's targets for a family: names separated by spaces; empty where it knows none.
+[[nodiscard]] std::string_view default_lora_targets(std::string_view family);
+
+/// Freezes the parameters that a pattern matches: a module's path or a suffix of it after a dot stands
+/// for everything in it; with `*` for any text, the pattern stands for names of parameters, whole or
+/// after a dot. A pattern after `!` unfreezes; of several the last that matches counts. Pointers are
+/// "/INDEX".
+[[nodiscard]] Result<Model> with_frozen(Model model, const std::vector<std::string>& patterns);
+
+/// How a quantized weight is multiplied.
+enum class QuantizedProduct {
+    four_bit,  ///< dequantized as a whole in forward and again in backward; input not kept
+    int8,      ///< the input is quantized too, and kept for backward in its own type
+    gptq,      ///< unpacked by ops of the framework, and the unpacked weight kept for backward
+    awq,       ///< unpacked in forward, and again for each sequence in backward; the input is kept
+};
+
+/// Numbers of a quantization that a spec may change.
+struct QuantizationOptions {
+    std::int64_t block_size = 64;   ///< weights that share a scale (bitsandbytes)
+    std::int64_t group_size = 128;  ///< inputs that share a scale and a zero point; -1: all of them
+    bool double_quant = false;      ///< the scales are quantized too
+};
+
+/// A way to store the weights of linear modules in few bits.
+struct Quantization {
+    std::string_view name;  ///< "nf4"
+    std::string_view doc;
+    int bits = 4;
+    QuantizedProduct product = QuantizedProduct::four_bit;
+    /// The tensors that hold a weight of `out` x `in`.
+    std::vector<StoredTensor> (*store)(std::int64_t out, std::int64_t in,
+                                       const QuantizationOptions& options) = nullptr;
+    /// PEFT's preparation for k-bit training turns what is left in 16 bits to fp32.
+    bool upcasts = false;
+    std::string_view source;
+};
+[[nodiscard]] Table<Quantization> quantizations();
+
+/// A quantized base.
+struct QuantizedBase {
+    const Quantization* row = nullptr;
+    QuantizationOptions options;
+    const Dtype* compute = nullptr;  ///< type into which weights are dequantized
+    /// Modules that stay as they are, as path or suffix; absent: the output embedding, tied modules and
+    /// the last one, as transformers does.
+    std::optional<std::vector<std::string>> skipped;
+    const Dtype* others = nullptr;   ///< type of all other parameters; null: as the precision says
+};
+/// Freezes `model` and quantizes its linear modules.
+[[nodiscard]] Result<Model> with_quantized_base(Model model, const QuantizedBase& base);
 
 // --- weight files ---------------------------------------------------------------------------------
 

@@ -1,6 +1,6 @@
 #pragma once
 
-/// Part `report`: neutral tables and notes, and their dialects: text, JSON, Markdown, CSV.
+/// Part `report`: neutral tables and notes, and their dialects: text, JSON, Markdown, CSV, SVG.
 /// Knows not where it goes.
 
 #include <cstddef>
@@ -10,6 +10,7 @@
 #include <utility>
 #include <vector>
 
+#include "membudget/diagnosis.hpp"
 #include "membudget/ledger.hpp"
 #include "membudget/membudget.hpp"
 #include "membudget/support.hpp"
@@ -46,16 +47,31 @@ struct Delta {
     std::vector<std::string> measure_next;
 };
 
-/// A term in full, for `explain`.
+/// A term in full, or an instant of the step, for `explain`.
 struct Explanation {
-    std::string path;                           ///< a leaf, or a prefix of several
-    std::vector<LiveTensor> tensors;            ///< live at the peak under `path`
+    std::string path;                           ///< a leaf, or a prefix of several; empty: all
+    std::string when = "peak";                  ///< the instant, as the user named it
+    std::optional<Instant> at;                  ///< absent where only numbers are stated
+    std::vector<LiveTensor> tensors;            ///< live at the instant under `path`
+};
+
+/// A step event by event, for `timeline`.
+struct TimelineReport {
+    const Timeline* timeline = nullptr;
+    Instant peak;
 };
 
 /// A model, for `inspect`.
 struct Inspection {
     std::string name;
     const Model* model = nullptr;
+};
+
+/// One file of `trace`, or what `reconcile` compares with.
+struct TraceReport {
+    TraceSummary summary;
+    std::vector<Finding> findings;
+    std::string subject;                        ///< the one to show in full; empty: the highest
 };
 
 /// Rows of a table of the program, for `list`.
@@ -72,6 +88,10 @@ struct ReportData {
     std::vector<Delta> deltas;
     std::optional<Baseline> baseline;
     std::optional<Explanation> explanation;
+    std::vector<TraceReport> traces;
+    std::optional<Reconciliation> reconciliation;
+    std::optional<Receipt> receipt;             ///< evidence beside the terms of an estimate
+    std::optional<TimelineReport> timeline;
     std::optional<Inspection> inspection;
     std::optional<Listing> listing;
     Diagnostics errors;                         ///< when not empty, nothing else counts
@@ -105,10 +125,12 @@ struct ReportNotes {
     std::vector<ReportNote> notes;
 };
 
-/// One section: a table, notes, or both.
+/// One section: a chart of the step, a table, notes.
 struct ReportSection {
     std::optional<ReportTable> table;
     std::optional<ReportNotes> notes;
+    std::string drawing = {};                   ///< lines to be shown as they are
+    std::optional<TimelineReport> chart = std::nullopt;
 };
 
 /// What matters most, in a word and a sentence.
@@ -148,8 +170,14 @@ struct Writer {
     std::string_view name;   ///< "json"
     std::string_view doc;
     std::string (*write)(const ReportData& data, const WriteOptions& options) = nullptr;
+    std::string_view commands = {};  ///< the only ones that it can write, by spaces; empty: all
+    bool lists_rows = false;        ///< writes all rows of what people get a summary of
 };
 [[nodiscard]] Table<Writer> writers();
+/// Whether `writer` can write the report of `command`.
+[[nodiscard]] bool writes(const Writer& writer, std::string_view command);
+/// Names of the formats of `command`, in the order of the table.
+[[nodiscard]] std::vector<std::string_view> formats_of(std::string_view command);
 
 /// Breaks `text` at spaces so that no line is longer than `width`; a longer word stands alone.
 [[nodiscard]] std::vector<std::string> wrap(std::string_view text, std::size_t width);

@@ -81,7 +81,7 @@ struct ReadLimits {
 /// What to do with a key that stands twice in one object.
 enum class DuplicateKeys {
     refuse,      ///< an error that names the key (our own files)
-    last_wins,   ///< as Python's json reads it (files of others)
+    last_wins,   ///< as Python's json reads it (files of others); so are Infinity and NaN, as null
     keep,        ///< all of them stay in the tree: `read_spec` reports them among its errors
 };
 
@@ -148,18 +148,39 @@ struct KernelsSpec {
     std::vector<std::pair<std::string, NamedAt>> choices;  ///< op -> kernel
 };
 
-/// `training.lora`.
+/// `training.lora`: the keys of PEFT's adapter_config.json, under its names or shorter ones.
 struct LoraSpec {
     std::optional<std::string> adapter_config;  ///< path of an adapter_config.json
     std::optional<std::int64_t> rank;
     std::optional<std::int64_t> alpha;
     std::optional<double> dropout;
     std::vector<NamedAt> target_modules;        ///< module names, or the one word "all-linear"
+    std::optional<NamedAt> target_pattern;      ///< `target_modules` as a regular expression
+    std::vector<NamedAt> exclude_modules;
+    std::optional<NamedAt> exclude_pattern;
     std::vector<NamedAt> modules_to_save;
+    std::vector<std::int64_t> layers_to_transform;
+    std::vector<NamedAt> layers_pattern;
+    std::vector<std::pair<std::string, std::int64_t>> rank_pattern;  ///< regular expression -> rank
     std::optional<bool> dora;
     std::optional<bool> rslora;
+    std::optional<bool> lora_bias;
     std::optional<NamedAt> bias;                ///< "none" | "all" | "lora_only"
+    std::optional<NamedAt> task_type;           ///< PEFT's, such as "SEQ_CLS"
     std::optional<NamedAt> dtype;
+    std::optional<bool> autocast_adapter_dtype; ///< adapters of 16-bit models in fp32; PEFT's default
+    std::optional<bool> input_gradients;        ///< `enable_input_require_grads`
+};
+
+/// `training.quantization`.
+struct QuantizationSpec {
+    std::optional<NamedAt> row;                 ///< a quantization, or "none"
+    std::optional<bool> double_quant;
+    std::optional<std::int64_t> block_size;
+    std::optional<std::int64_t> group_size;
+    std::optional<NamedAt> compute;             ///< dtype into which weights are dequantized
+    std::optional<std::vector<NamedAt>> skip_modules;
+    std::optional<bool> prepare;                ///< `prepare_model_for_kbit_training`
 };
 
 /// `training`.
@@ -175,6 +196,8 @@ struct TrainingSpec {
     std::optional<std::int64_t> images;
     std::optional<bool> padding_mask;
     std::optional<bool> keep_logits;           ///< the outputs object stays alive during backward
+    std::optional<bool> use_cache;             ///< the outputs hold the keys and values of a decoder
+    std::optional<bool> carry_outputs;         ///< the loop refers to outputs until the next are there
     std::optional<NamedAt> step;               ///< "steady" | "first"
     std::optional<NamedAt> zero_grad;          ///< "set_to_none" | "zero"
     CheckpointingSpec activation_checkpointing;
@@ -184,7 +207,7 @@ struct TrainingSpec {
     std::optional<double> dropout;             ///< overrides the config's probabilities
     std::optional<LoraSpec> lora;
     std::vector<NamedAt> freeze;               ///< patterns of parameter names
-    std::optional<NamedAt> quantization;
+    QuantizationSpec quantization;
     std::vector<std::pair<std::string, NamedAt>> offload;  ///< term -> "host"
     std::optional<double> moe_imbalance;
 };
@@ -247,6 +270,10 @@ struct Spec {
 /// Keys that `parse_json` kept twice are among them. Another version of the format is `unsupported`
 /// and then the only diagnostic. Counts may be written 8, 8.0 or 8e0: what JSON calls one number.
 [[nodiscard]] Result<Spec> read_spec(const KeyTree& tree, std::string_view file);
+
+/// Reads PEFT's adapter_config.json (`peft_type` LORA): the keys that decide about memory. What it
+/// knows and this program does not model is `unsupported`.
+[[nodiscard]] Result<LoraSpec> read_adapter_config(const KeyTree& tree, std::string_view file);
 
 /// What a document is, by its content.
 enum class InputKind { spec, model_config, unknown };

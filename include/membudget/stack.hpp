@@ -254,15 +254,16 @@ class KernelCall {
 public:
     KernelCall(Tape& on, const Op& what, const Block& in, const Extents& shape,
                std::vector<Ref>& tensors, std::span<const std::size_t> leaves,
-               std::vector<Ref>& held)
+               std::vector<Ref>& held, std::vector<Ref>& locals, Ref& result)
         : tape(on), op(what), block(in), extents(shape), tensors_(tensors), leaves_(leaves),
-          held_(held) {}
+          held_(held), locals_(locals), result_(result) {}
 
     Tape& tape;
     const Op& op;
     const Block& block;
     const Extents& extents;
     Ref early;                ///< what `Kernel::first` returned
+    bool cached = false;      ///< keys and values were written to a cache, head by head
     double dropout = -1;      ///< overrides the op's probability when not negative
     const Dtype* activations = nullptr;  ///< type of the residual stream, for masks and rotary tables
     [[nodiscard]] const Dtype& activation_dtype() const { return *activations; }
@@ -273,6 +274,11 @@ public:
     void out(std::size_t output, Ref value);
     /// Keeps a tensor until the block's forward returns (a value that the caller binds to `_`).
     void hold(Ref value) { held_.push_back(std::move(value)); }
+    /// Makes a tensor a result of the block beside its output: the loop over the blocks holds it until
+    /// the next one has returned (`outputs = block(...)`).
+    void return_beside(Ref value) { result_ = std::move(value); }
+    /// Keeps a tensor until the function returns that the op is part of.
+    void hold_local(Ref value) { locals_.push_back(std::move(value)); }
     [[nodiscard]] Ref parameter(std::size_t i);
     [[nodiscard]] std::size_t parameters() const { return op.parameters.size(); }
     [[nodiscard]] const Parameter& shape_of_parameter(std::size_t i) const;
@@ -288,6 +294,8 @@ private:
     std::vector<Ref>& tensors_;
     std::span<const std::size_t> leaves_;  ///< block parameter -> leaf of the tape
     std::vector<Ref>& held_;
+    std::vector<Ref>& locals_;
+    Ref& result_;
 };
 
 }  // namespace membudget

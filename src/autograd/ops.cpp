@@ -91,6 +91,15 @@ Ref Tape::repeat(Ref x, std::int64_t numel) {
     return out;
 }
 
+Ref Tape::expand(Ref x, std::int64_t numel) {
+    retain(row(x).storage);
+    Ref out(this, new_tensor(row(x).storage, numel, x.dtype()));
+    NodeBuilder node(*this, "expand", {&x});
+    node.grad(0, "summed grad");
+    node.finish(out);
+    return out;
+}
+
 Ref Tape::add(Ref a, Ref b) {
     const Dtype& type = promote(a.dtype(), b.dtype());
     Ref out = new_output(std::max(a.numel(), b.numel()), type, "sum");
@@ -103,6 +112,31 @@ Ref Tape::add(Ref a, Ref b) {
     };
     gradient(0, a);
     gradient(1, b);
+    node.finish(out);
+    return out;
+}
+
+Ref Tape::sub(Ref a, Ref b) {
+    Ref out = new_output(a.numel(), a.dtype(), "difference");
+    NodeBuilder node(*this, "sub", {&a, &b});
+    node.pass(0);
+    const bool reduced = b.numel() != a.numel();
+    if (node.needs(1) && reduced) {
+        const std::int16_t negated = node.temp(size_of(a.numel(), a.dtype()), "negated grad");
+        node.grad(1, "reduced grad");
+        node.drop(negated);
+    } else {
+        node.grad(1, "negated grad");
+    }
+    node.finish(out);
+    return out;
+}
+
+Ref Tape::add_in_place(Ref a, Ref b) {
+    Ref out = alias_of_storage(a);
+    NodeBuilder node(*this, "add_", {&a, &b});
+    node.pass(0);
+    node.pass(1);
     node.finish(out);
     return out;
 }
@@ -177,6 +211,19 @@ Ref Tape::mean(Ref x, std::int64_t rows) {
     node.grad(0);
     node.finish(out);
     return out;
+}
+
+Ref Tape::sum_to(Ref x, std::int64_t numel) {
+    Ref out = new_output(numel, x.dtype(), "sum");
+    NodeBuilder node(*this, "sum", {&x});
+    node.grad(0, "expanded grad");
+    node.finish(out);
+    return out;
+}
+
+Ref Tape::alias_of_storage(const Ref& x) {
+    retain(row(x).storage);
+    return Ref(this, new_tensor(row(x).storage, x.numel(), x.dtype()));
 }
 
 Ref Tape::rsqrt(Ref x) {

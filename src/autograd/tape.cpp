@@ -60,7 +60,7 @@ std::int64_t rounding_of(std::int64_t bytes, Backend backend) {
 void Tape::emit(std::int32_t storage, int sign) {
     const Storage& s = storages_[at(storage)];
     if (s.bytes == 0 || events_ == nullptr) return;
-    events_->push_back({sign * s.bytes, sign * s.rounding, 1, storage, s.term, s.label});
+    events_->push_back({sign * s.bytes, sign * s.rounding, 1, storage, s.term, s.label, op_});
 }
 
 std::int32_t Tape::new_storage(std::int64_t bytes, TermId term, const char* what) {
@@ -107,7 +107,9 @@ std::size_t Tape::add_leaf(Leaf leaf) {
                             : leaf.has_grad ? terms_.backward
                                             : terms_.gradients;
         storages_.push_back({bytes, rounding_of(bytes), 1, 0, term, true, {op_, kTiedGradient}});
-        row.gradient = {static_cast<std::int32_t>(storages_.size() - 1), true};
+        // A product's gradient is a transposed view; autocast's cast back is a tensor of its own.
+        const bool view = autocast_ == nullptr || autocast_ == leaf.dtype;
+        row.gradient = {static_cast<std::int32_t>(storages_.size() - 1), view};
     }
     leaves_.push_back(row);
     return leaves_.size() - 1;
@@ -134,6 +136,21 @@ Ref Tape::borrow(std::int64_t numel, const Dtype& type, bool requires_grad) {
     Ref out = adopt(numel, type, requires_grad, 0);
     storages_[at(row(out).storage)].owned = false;
     return out;
+}
+
+void Tape::require_grad(const Ref& tensor) {
+    TensorRow& made = row(tensor);
+    if (made.requires_grad) return;
+    made.requires_grad = true;
+    made.input = static_cast<std::int32_t>(inputs_.size());
+    inputs_.push_back({tensor.tensor_, {}});
+}
+
+void Tape::drop_input_gradients() {
+    for (InputRow& input : inputs_) {
+        if (input.gradient.storage >= 0) release(input.gradient.storage);
+        input.gradient = {};
+    }
 }
 
 bool Tape::hand_over(Ref tensor) {
@@ -190,6 +207,7 @@ void Tape::NodeBuilder::save(const Ref& tensor) {
     tape_.retain(storage);
     ++tape_.storages_[at(storage)].saved;
     tape_.saved_.push_back(storage);
+    if (tape_.events_ != nullptr) tape_.last_save_ = tape_.events_->size();
     ++node_.saved;
 }
 
@@ -251,6 +269,15 @@ void Tape::seed(const Ref& output, BoundaryGradient gradient) {
     slots_[at(nodes_[at(tensor.node)].first_slot + tensor.slot)] = seeded;
 }
 
+void Tape::seed_foreign(const Ref& output) {
+    const TensorRow& tensor = row(output);
+    if (tensor.node < 0) return;
+    storages_.push_back({bytes_of(Elements(tensor.numel), *tensor.dtype).count(), 0, 1, 0,
+                         terms_.backward, false, {op_, kBoundaryGradient}});
+    slots_[at(nodes_[at(tensor.node)].first_slot + tensor.slot)] = {
+        static_cast<std::int32_t>(storages_.size() - 1), true};
+}
+
 void Tape::seed_loss() {
     if (nodes_.empty()) return;
     const std::int32_t storage = new_storage(bytes_of(Elements(1), dtype::fp32).count(),
@@ -293,6 +320,10 @@ TermId Tape::gradient_term(const Edge& edge) const {
 }
 
 void Tape::run_node(const Node& node) {
+    if (node.saved > 0 && !unpacked_) {
+        unpacked_ = true;
+        first_unpack_ = events_ != nullptr ? events_->size() : 0;
+    }
     temps_.clear();
     delivered_.clear();
     const Gradient output = [&] {

@@ -24,6 +24,9 @@ struct Command {
 ExitCode run_estimate(Arguments arguments, Streams& streams);
 ExitCode run_compare(Arguments arguments, Streams& streams);
 ExitCode run_explain(Arguments arguments, Streams& streams);
+ExitCode run_trace(Arguments arguments, Streams& streams);
+ExitCode run_reconcile(Arguments arguments, Streams& streams);
+ExitCode run_timeline(Arguments arguments, Streams& streams);
 ExitCode run_inspect(Arguments arguments, Streams& streams);
 ExitCode run_list(Arguments arguments, Streams& streams);
 

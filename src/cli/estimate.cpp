@@ -18,7 +18,7 @@ constexpr const char* kFooter =
     "  membudget estimate spec.json --format json | jq .totals.allocated";
 
 struct Options {
-    std::string spec, scenario;
+    std::string spec, scenario, receipt;
     JobFlags job;
     JudgeFlags judge;
 };
@@ -43,6 +43,9 @@ ExitCode run_estimate(Arguments arguments, Streams& streams) {
                              "apply a scenario of the spec, or a built-in one "
                              "(`membudget list scenarios`)")
         ->type_name("NAME")->group("The job (instead of what the file says)");
+    session.app().add_option("--receipt", options.receipt,
+                             "show what `membudget reconcile --receipt` measured, beside the terms")
+        ->type_name("FILE")->group("Evidence");
     options.job.add_to(session.app());
     options.judge.add_to(session.app());
     if (const auto exit = session.parse(arguments)) return *exit;
@@ -59,6 +62,13 @@ ExitCode run_estimate(Arguments arguments, Streams& streams) {
     data.command = "estimate";
     std::string name = display_name(*document);
     if (!options.scenario.empty()) name += fmt::format(", scenario {}", options.scenario);
+    if (!options.receipt.empty()) {
+        const auto text = read_text(options.receipt);
+        if (!text) return session.fail(text.errors());
+        auto receipt = read_receipt(*text, options.receipt);
+        if (!receipt) return session.fail(receipt.errors());
+        data.receipt = std::move(*receipt);
+    }
     data.reports.push_back({name, &*result, technique_savings(*document, *result)});
     return session.finish(data, exit_code_for(result->ledger.verdict, options.judge.strict),
                           verdict_line(data.reports.front()));

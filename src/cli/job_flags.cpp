@@ -4,6 +4,8 @@
 
 #include <algorithm>
 #include <charconv>
+#include <filesystem>
+#include <system_error>
 
 #include "cli/sizes.hpp"
 
@@ -16,6 +18,7 @@ struct Flag {
     std::string_view pointer;
     const char* value;
     const char* doc;
+    bool is_path = false;  ///< the value is relative to the working folder, not to the spec's
 };
 
 constexpr Flag kFlags[] = {
@@ -31,6 +34,8 @@ constexpr Flag kFlags[] = {
     {"--checkpointing", "/training/activation_checkpointing", "NAME", "none or full"},
     {"--attention", "/training/attention", "NAME", "attention kernel"},
     {"--loss", "/training/loss", "NAME", "loss kernel"},
+    {"--lora", "/training/lora", "FILE", "an adapter_config.json: only its adapters are trained", true},
+    {"--quantization", "/training/quantization", "NAME", "see `membudget list quantizations`"},
     {"--architecture", "/model/architecture", "NAME", "class to build instead of the config's"},
     {"--step", "/training/step", "NAME", "steady (default) or first: states do not exist yet"},
     {"--device", "/device", "NAME", "see `membudget list devices`"},
@@ -44,6 +49,13 @@ KeyTree value_of(const std::string& text) {
     const auto [end, trouble] = std::from_chars(text.data(), text.data() + text.size(), number);
     if (trouble == std::errc{} && end == text.data() + text.size()) return KeyTree(number);
     return KeyTree(text);
+}
+
+/// A path as the shell meant it, wherever the spec lies.
+KeyTree path_of(const std::string& text) {
+    std::error_code ignored;
+    const auto whole = std::filesystem::absolute(text, ignored);
+    return KeyTree(ignored ? text : whole.string());
 }
 
 /// Whether something stands at `pointer`, one of the flags' (no escapes, objects only).
@@ -80,7 +92,7 @@ Result<std::vector<std::pair<JobFlags::Change, KeyTree>>> JobFlags::changes() co
     for (std::size_t i = 0; i < values_.size(); ++i)
         if (values_[i])
             out.push_back({{std::string(kFlags[i].name), std::string(kFlags[i].pointer), *values_[i]},
-                           value_of(*values_[i])});
+                           kFlags[i].is_path ? path_of(*values_[i]) : value_of(*values_[i])});
     for (const std::string& set : sets_) {
         const std::size_t equals = set.find('=');
         if (!set.starts_with('/') || equals == std::string::npos)

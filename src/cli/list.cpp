@@ -44,6 +44,7 @@ Rows list_documented(const TableOfRows& rows) {
 }
 Rows list_precisions() { return list_documented(precisions()); }
 Rows list_shardings() { return list_documented(shardings()); }
+Rows list_quantizations() { return list_documented(quantizations()); }
 
 Rows list_families() {
     Rows out;
@@ -98,6 +99,20 @@ Rows list_dtypes() {
     return out;
 }
 
+Rows list_readers() {
+    Rows out;
+    for (const TraceReader& row : trace_readers()) out.push_back({text(row.name), text(row.doc)});
+    return out;
+}
+
+Rows list_findings() {
+    Rows out;
+    for (const FindingKind& row : finding_kinds())
+        out.push_back({text(row.name), text(row.title), text(row.does_not_prove), text(row.next),
+                       text(row.source)});
+    return out;
+}
+
 /// A kind of name, and how to list it. The columns are separated by spaces; the first is the name,
 /// and those behind `doc` are shown by machine formats only.
 struct Kind {
@@ -113,6 +128,8 @@ constexpr Kind kKinds[] = {
     {"precisions", "in which types a job holds and computes things", "name doc source",
      list_precisions},
     {"shardings", "what data-parallel ranks share", "name doc source", list_shardings},
+    {"quantizations", "how frozen weights of linear modules are stored", "name doc source",
+     list_quantizations},
     {"families", "model families that a config may name", "name doc architectures source",
      list_families},
     {"models", "models that a spec or a command may name",
@@ -122,6 +139,9 @@ constexpr Kind kKinds[] = {
      list_devices},
     {"scenarios", "built-in scenarios", "name term doc knob source", list_scenarios},
     {"formats", "output formats", "name doc", list_formats},
+    {"readers", "kinds of measured runs that `trace` reads", "name doc", list_readers},
+    {"findings", "what a measured run may show", "name doc does_not_prove measure_next source",
+     list_findings},
     {"dtypes", "element types", "name bits doc", list_dtypes},
 };
 static_assert(names_are_unique(kKinds));

@@ -65,7 +65,7 @@ Session::Session(std::string_view command, Streams& streams, std::string footer)
 
 void Session::add_common_options() {
     app_.add_option("-f,--format", format_,
-                    fmt::format("{} (default: text)", fmt::join(writers().names(), ", ")))
+                    fmt::format("{} (default: text)", fmt::join(formats_of(command_), ", ")))
         ->type_name("NAME")
         ->group("Output");
     app_.add_option("-o,--output", output_,
@@ -96,7 +96,12 @@ std::optional<ExitCode> Session::parse(Arguments arguments) {
     const Writer* writer = writers().find(format_);
     if (writer == nullptr)
         return fail_usage(fmt::format("unknown format '{}'", format_),
-                          did_you_mean(format_, writers().names()));
+                          did_you_mean(format_, formats_of(command_)));
+    if (!writes(*writer, command_))
+        return fail_usage(fmt::format("expected a format of {} ({}); got '{}'", command_,
+                                      fmt::join(formats_of(command_), ", "), format_),
+                          fmt::format("`membudget {}` writes it",
+                                      writer->commands.substr(0, writer->commands.find(' '))));
     writer_ = writer;
     if (colour_ == "always" || colour_ == "never")
         streams_.colour = colour_ == "always";

@@ -29,6 +29,9 @@ public:
     /// asked for, or the command line is wrong.
     [[nodiscard]] std::optional<ExitCode> parse(Arguments arguments);
 
+    /// Whether the format that was asked for lists every row instead of a summary of them.
+    [[nodiscard]] bool lists_rows() const { return writer_->lists_rows; }
+
     /// Prints `error:` and `hint:` lines, and for `--format json` the envelope. 2 or 3.
     ExitCode fail(const Diagnostics& errors);
     /// A mistake in how the program was called.

@@ -29,6 +29,8 @@ Result<Job> Resolver::run() {
     model();
     parallelism();
     precision();
+    adapt();
+    check_simulated();
     optimizer();
     shape();
     checkpointing();
@@ -85,6 +87,7 @@ std::optional<Model> Resolver::build() {
         config = &own_config;
     }
     if (config == nullptr) return std::nullopt;
+    config_ = *config;
     Result<Model> built =
         build_model(*config, model.architecture ? std::string_view(model.architecture->name) : "");
     if (!built) {
@@ -106,6 +109,13 @@ void Resolver::model() {
     if (!built) return;
     job_.model = std::make_shared<const Model>(std::move(*built));
     for (const std::string& note : job_.model->notes) assume("model.config", note, job_.model->source);
+}
+
+void Resolver::check_simulated() {
+    if (job_.model == nullptr) return;
+    if (problems_.empty() && count_parameters(*job_.model).trainable.count() == 0)
+        problems_.invalid("/training", "expected something to train; got every parameter frozen",
+                          "a quantized base is frozen: add \"lora\"");
     if (!job_.model->step_unsupported.empty())
         problems_.unsupported("/model", fmt::format("the training step of {} is not simulated: {}",
                                                     job_.model->architecture,
@@ -118,7 +128,15 @@ void Resolver::model() {
 
 Result<Model> Resolver::only_model() {
     std::optional<Model> built = build();
-    if (built) return std::move(*built);
+    if (built && asks_for_adaptation()) {
+        job_.model = std::make_shared<const Model>(std::move(*built));
+        parallelism();
+        precision();
+        adapt();
+        if (problems_.empty()) return *job_.model;
+    } else if (built) {
+        return std::move(*built);
+    }
     if (problems_.empty())
         problems_.invalid("/model", "expected a model with an architecture; got " +
                                         std::string(spec_.model.parameters
@@ -405,6 +423,9 @@ void Resolver::options() {
     job_.steady = choice(t.step, "steady", "first", true);
     job_.zero_grad_to_none = choice(t.zero_grad, "set_to_none", "zero", true);
     job_.keep_logits = t.keep_logits.value_or(false);
+    // The classes turn the cache off where layers are checkpointed.
+    job_.use_cache = t.use_cache.value_or(false) && !job_.checkpointing.enabled;
+    job_.carry_outputs = t.carry_outputs.value_or(false);
     if (t.dropout) job_.dropout_override = *t.dropout;
     if (job_.model != nullptr) {
         if (!t.keep_logits)

@@ -149,9 +149,6 @@ void Resolver::unsupported() {
     refuse(p.sequence_parallel.value_or(false), "/parallelism/sequence_parallel", "sequence parallelism is");
     refuse(p.schedule.has_value(), "/parallelism/schedule", "pipeline schedules are");
     const TrainingSpec& t = spec_.training;
-    refuse(t.lora.has_value(), "/training/lora", "LoRA is");
-    refuse(!t.freeze.empty(), "/training/freeze", "freezing is");
-    refuse(t.quantization.has_value(), "/training/quantization", "a quantized base is");
     refuse(!t.offload.empty(), "/training/offload", "offloading to the host is");
     refuse(t.images.has_value(), "/training/images", "image inputs are");
     refuse(t.moe_imbalance.has_value(), "/training/moe_imbalance", "an imbalance of experts is");

@@ -19,11 +19,18 @@ public:
 
 private:
     void model();
+    void check_simulated();
     /// The model that the spec describes; absent after a diagnostic, and where it describes none.
     [[nodiscard]] std::optional<Model> build();
     void parallelism();
     void precision();
     void optimizer();
+    /// Adapters, freezing and a quantized base change the model.
+    [[nodiscard]] bool asks_for_adaptation() const;
+    void adapt();
+    [[nodiscard]] std::optional<QuantizedBase> quantized_base();
+    [[nodiscard]] std::optional<LoraSpec> lora_spec();
+    [[nodiscard]] std::optional<Lora> lora(const LoraSpec& spec);
     void shape();
     void checkpointing();
     void kernels();
@@ -66,6 +73,7 @@ private:
     const ResolveInputs& inputs_;
     Job job_;
     Diagnostics problems_;
+    std::optional<KeyTree> config_;  ///< the model's config, from wherever it came
 };
 
 }  // namespace membudget

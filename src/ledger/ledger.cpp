@@ -28,21 +28,6 @@ std::int64_t value_by_path(const Step& step, const std::string& path) {
     return 0;
 }
 
-/// "layers.31.mlp.down_proj": the section's prefix with the copy's index, and the op.
-std::string op_name(const Job& job, const StepNode& leaf, std::int64_t copy, const Event& event) {
-    if (job.model == nullptr || leaf.block < 0 || event.label.op == kNoOp) return "";
-    const Block& block = job.model->blocks[static_cast<std::size_t>(leaf.block)];
-    if (event.label.op >= block.ops.size()) return block.name;
-    std::string prefix;
-    for (const Section& section : job.model->sections)
-        if (std::find(section.pattern.begin(), section.pattern.end(), leaf.block) != section.pattern.end())
-            prefix = section.prefix;
-    const std::size_t hole = prefix.find("{}");
-    if (hole != std::string::npos)
-        prefix.replace(hole, 2, std::to_string(leaf.first_copy + copy * leaf.copy_step));
-    return prefix + block.ops[event.label.op].name;
-}
-
 PeakPlace peak_place(const Job& job, const Step& step) {
     PeakPlace out;
     const Place place = locate(step.root, step.profile.where);
@@ -52,7 +37,8 @@ PeakPlace peak_place(const Job& job, const Step& step) {
     out.micro_batch = place.micro_batch;
     const auto index = static_cast<std::size_t>(step.profile.where.event);
     if (index < place.leaf->events.size())
-        out.op = op_name(job, *place.leaf, place.copy, place.leaf->events[index]);
+        out.op = op_name(job.model.get(), *place.leaf, place.leaf->first_copy + place.copy * place.leaf->copy_step,
+                         place.leaf->events[index].label.op);
     return out;
 }
 

@@ -10,6 +10,9 @@
 
 namespace membudget {
 
+/// What is live at the peak, largest first, from the profile alone: without events of every layer.
+[[nodiscard]] std::vector<LiveTensor> live_at_peak(const Job& job);
+
 /// Formulas of the terms that ops make: the tensors that are live at the peak.
 class LiveFormulas {
 public:

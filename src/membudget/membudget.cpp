@@ -16,30 +16,46 @@ std::string beside(const std::string& file, const std::string& path) {
     return file.substr(0, slash + 1) + path;
 }
 
-/// Reads the model config that the document names, unless it is there already.
-Diagnostics load_config(Document& document) {
-    const KeyTree* path = value_at(document.tree, "/model/config");
+/// A file that the document refers to, once it is read.
+struct Attached {
+    std::optional<KeyTree>& tree;
+    std::string& file;
+};
+
+/// Reads the file that the string at `pointer` names, unless it is there already; lets go of it when
+/// there is none.
+Diagnostics attach(const Document& document, std::string_view pointer, Attached to) {
+    const KeyTree* path = value_at(document.tree, pointer);
     if (path == nullptr || !path->is(KeyTree::Kind::string)) {
-        document.config.reset();
-        document.config_file.clear();
+        to.tree.reset();
+        to.file.clear();
         return {};
     }
     const std::string file = beside(document.file, path->text());
-    if (document.config && document.config_file == file) return {};
+    if (to.tree && to.file == file) return {};
     const auto text = read_text(file);
     if (!text) {
         Diagnostics out;
         for (const Diagnostic& why : text.errors().list())
-            out.invalid("/model/config", fmt::format("cannot read '{}': {}", file, why.message),
-                        why.hint);
+            out.invalid(pointer, fmt::format("cannot read '{}': {}", file, why.message), why.hint);
         out.set_file(document.file);
         return out;
     }
-    auto config = parse_json(*text, file, DuplicateKeys::last_wins);
-    if (!config) return config.errors();
-    document.config = std::move(*config);
-    document.config_file = file;
+    auto tree = parse_json(*text, file, DuplicateKeys::last_wins);
+    if (!tree) return tree.errors();
+    to.tree = std::move(*tree);
+    to.file = file;
     return {};
+}
+
+/// Reads the model config and the adapter config that the document names.
+Diagnostics load_files(Document& document) {
+    Diagnostics out = attach(document, "/model/config", {document.config, document.config_file});
+    const KeyTree* lora = value_at(document.tree, "/training/lora");
+    const bool is_path = lora != nullptr && lora->is(KeyTree::Kind::string);
+    out.take(attach(document, is_path ? "/training/lora" : "/training/lora/adapter_config",
+                    {document.adapter, document.adapter_file}));
+    return out;
 }
 
 Result<Document> document_of_config(KeyTree config, const std::string& file) {
@@ -57,6 +73,8 @@ Result<Document> document_of_config(KeyTree config, const std::string& file) {
 ResolveInputs inputs_of(const Document& document) {
     return {.config = document.config,
             .config_file = document.config_file,
+            .adapter = document.adapter,
+            .adapter_file = document.adapter_file,
             .base_micro_batch_size = document.base_micro_batch_size,
             .base_sequence_length = document.base_sequence_length};
 }
@@ -177,7 +195,7 @@ Result<Document> read_document_text(const std::string& text, const std::string& 
     out.tree = std::move(*tree);
     // A mistake in the spec hides the config behind it: the spec's mistakes are told first.
     if (auto spec = read_spec(out.tree, file); !spec) return spec.errors();
-    if (Diagnostics errors = load_config(out); !errors.empty()) return errors;
+    if (Diagnostics errors = load_files(out); !errors.empty()) return errors;
     return out;
 }
 
@@ -192,7 +210,7 @@ Result<Document> with_patch(const Document& document, const KeyTree& patch) {
     Document out = document;
     remember_base_shape(out);
     out.tree = merge_patch(std::move(out.tree), patch);
-    if (Diagnostics errors = load_config(out); !errors.empty()) return errors;
+    if (Diagnostics errors = load_files(out); !errors.empty()) return errors;
     return out;
 }
 

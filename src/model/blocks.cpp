@@ -122,9 +122,17 @@ int BlockBuilder::unary(OpKind kind, int x, std::string_view name, Place place) 
 int BlockBuilder::linear(int x, std::string_view name, std::int64_t out_width, bool bias,
                          Place place) {
     const int out = tensor(std::string(name), out_width, at(x).rows);
-    op(OpKind::linear, std::string(name), place, {x}, {out},
-       linear_weights(name, at(x).width, out_width, bias, place.component));
-    return out;
+    std::vector<int> weights = linear_weights(name, at(x).width, out_width, bias, place.component);
+    if (!written_out_) {
+        op(OpKind::linear, std::string(name), place, {x}, {out}, std::move(weights));
+        return out;
+    }
+    op(OpKind::linear, std::string(name), place, {x}, {out}, {weights[0]}).attributes.weight_copied =
+        true;
+    if (!bias) return out;
+    const int sum = tensor(join(name, "bias"), out_width, at(x).rows);
+    op(OpKind::add, join(name, "bias"), place, {out}, {sum}, {weights[1]});
+    return sum;
 }
 
 int BlockBuilder::norm(int x, std::string_view name, const Norm& norm, Place place) {

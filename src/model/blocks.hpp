@@ -43,9 +43,11 @@ struct Norm {
 namespace norms {
 inline constexpr Norm rms{};
 inline constexpr Norm rms_one_plus{OpKind::rms_norm, NormStyle::one_plus, true, false};
+inline constexpr Norm rms_wide_product{OpKind::rms_norm, NormStyle::wide_product, true, false};
 inline constexpr Norm rms_t5{OpKind::rms_norm, NormStyle::t5, true, false};
 inline constexpr Norm layer{OpKind::layer_norm, NormStyle::plain, true, true};
 inline constexpr Norm layer_no_bias{OpKind::layer_norm, NormStyle::plain, true, false};
+inline constexpr Norm layer_unfused{OpKind::layer_norm, NormStyle::centred, true, false};
 inline constexpr Norm layer_no_parameters{OpKind::layer_norm, NormStyle::no_weight, false, false};
 }  // namespace norms
 
@@ -76,6 +78,8 @@ public:
     [[nodiscard]] Rows rows(int tensor) const { return at(tensor).rows; }
     /// Linear weights are [in, out] from now on (`Conv1D` of GPT-2).
     void transpose_linears() { transposed_ = true; }
+    /// Linears are `x @ weight.T`, then `+ bias`, from now on (Falcon).
+    void write_out_linears() { written_out_ = true; }
 
     /// A function of the framework within the block: from construction to destruction.
     class [[nodiscard]] ScopeGuard {
@@ -135,6 +139,7 @@ private:
 
     Block block_;
     bool transposed_ = false;
+    bool written_out_ = false;
 };
 
 /// A sequence of layer kinds as the shortest list of repeated patterns: `0 1 0 1 0 1 0` becomes

@@ -27,7 +27,10 @@ SharedTensors declare_shared(const DecoderPlan& plan, std::vector<Tensor>& share
         if (mask < 0)
             mask = declare(a.window > 0 ? "sliding_attention_mask" : "attention_mask", 0, Rows::one);
         for (auto table = static_cast<int>(ids.cos.size()); table <= a.rotary; ++table) {
-            const std::int64_t width = a.rotary_dim > 0 ? a.rotary_dim : a.head_dim;
+            // gpt-oss keeps one angle for both halves.
+            const std::int64_t width = a.rotation == Rotation::chunks ? a.head_dim / 2
+                                       : a.rotary_dim > 0             ? a.rotary_dim
+                                                                      : a.head_dim;
             ids.cos.push_back(declare(fmt::format("rotary_emb.{}.cos", table), width, Rows::positions));
             ids.sin.push_back(declare(fmt::format("rotary_emb.{}.sin", table), width, Rows::positions));
         }
@@ -61,6 +64,7 @@ Block build_stem(const DecoderPlan& plan, const SharedTensors& ids,
         attributes.window = a.window;
         attributes.heads = a.heads;
         attributes.bias = a.alibi;
+        attributes.form = a.form;
     };
     mask(ids.full_mask, false);
     mask(ids.window_mask, true);
@@ -91,8 +95,10 @@ Block build_stem(const DecoderPlan& plan, const SharedTensors& ids,
         const Tensor& sin = shared[static_cast<std::size_t>(ids.sin[table])];
         const int cos_tensor = b.shared(ids.cos[table], cos);
         const int sin_tensor = b.shared(ids.sin[table], sin);
-        b.op(OpKind::rotary_tables, fmt::format("rotary_emb.{}", table), place::attention, {},
-             {cos_tensor, sin_tensor}).attributes.rotary_dim = cos.width;
+        OpAttributes& attributes = b.op(OpKind::rotary_tables, fmt::format("rotary_emb.{}", table),
+                                        place::attention, {}, {cos_tensor, sin_tensor}).attributes;
+        attributes.rotary_dim = cos.width;
+        attributes.rotation = plan.kinds.front().attention.rotation;
     }
     return std::move(b).finish(x);
 }

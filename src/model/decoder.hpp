@@ -24,6 +24,9 @@ enum class Arrangement {
     post_norm,     ///< h = n1(x + A(x));       out = n2(h + M(h))
     parallel,      ///< out = x + A(n1 x) + M(n1 x)
     parallel_two,  ///< out = x + A(n1 x) + M(n2 x)
+    adds_inside,   ///< h = A(n1 x, x); out = M(n2 h, h): the sublayers add the residual (BLOOM)
+    mlp_adds,      ///< h = A(n1 x) + x; out = M(n2 h, h) (MPT)
+    falcon,        ///< n1 x, n2 x; out = x + (M(n2 x) += A(n1 x)); with one norm n1 = n2
     mixer_only,    ///< out = x + A(n1 x)
 };
 
@@ -40,8 +43,12 @@ enum class QkNorm {
 /// `DecoderPlan::step_unsupported`.
 using WeightsOnly = std::function<void(BlockBuilder& builder)>;
 
+/// Builds an attention of its own from the norm's output, cos, sin and mask; returns the result.
+using BuildAttention = std::function<int(BlockBuilder& builder, int x, int cos, int sin, int mask)>;
+
 struct AttentionPlan {
     WeightsOnly weights;                 ///< set: instead of everything below
+    BuildAttention build;                ///< set: instead of everything but heads and rotation
     std::string_view module = "self_attn";
     std::string_view q = "q_proj", k = "k_proj", v = "v_proj", o = "o_proj";
     std::string_view qkv;                ///< one fused projection instead of q, k, v
@@ -53,7 +60,10 @@ struct AttentionPlan {
     std::string_view q_norm = "q_norm", k_norm = "k_norm";
     int rotary = 0;                      ///< which rotary tables; -1: none
     std::int64_t rotary_dim = 0;         ///< see `OpAttributes::rotary_dim`
-    bool interleaved = false;
+    Rotation rotation = Rotation::halves;
+    AttentionForm form = AttentionForm::shared;
+    bool spreads_keys = false;           ///< keys and values are copied for all query heads (Falcon)
+    bool sliced = false;                 ///< the fused projection is sliced, not split
     bool alibi = false;
     bool sinks = false;                  ///< one learned score per head beside those of the keys
     bool gated = false;                  ///< the query projection also makes a gate of its width
@@ -85,6 +95,8 @@ struct MlpPlan {
         std::int64_t count = 0, per_token = 0, width = 0;
         std::int64_t shared_width = 0;   ///< of the always active expert; 0: none
         bool shared_gate = false;        ///< the shared expert has a sigmoid gate
+        RouterForm form = RouterForm::mixtral;
+        bool normalised = false;         ///< see `OpAttributes::normalised`
         bool router_bias = false;
         bool biased = false;
         bool transposed = false;         ///< weights [E, in, out] instead of [E, out, in]
@@ -130,6 +142,7 @@ struct DecoderPlan {
     bool tied = false;
     Norm norm = norms::rms;
     bool transposed_linear = false;      ///< `Conv1D`: weights are [in, out]
+    bool matmul_linear = false;          ///< FalconLinear: `x @ weight.T + bias`
     std::int64_t hidden = 1, vocabulary = 1;
     std::int64_t embedding_rows = 0;     ///< rows of the embedding where it has more than the head
     std::int64_t embedding_width = 0;    ///< where a projection follows; 0: hidden

@@ -15,8 +15,11 @@ public:
     Block build();
 
 private:
-    int attention(int x);
-    int mlp(int x);
+    /// With a residual, which the function adds to its result before it returns.
+    int attention(int x, int residual = -1);
+    int mlp(int x, int residual = -1);
+    int adding_layer(int x, bool attention_adds);
+    int falcon_layer(int x);
     int plain_mlp(int x);
     int gated_mlp(int x);
     int experts(int x);
@@ -88,8 +91,14 @@ void LayerBuilder::projections(int x, int& q, int& k, int& v) {
         // The fused result is viewed, never copied; the views keep it alive.
         const int fused = builder_.linear(x, in_attention(a.qkv), q_width + 2 * kv_width, a.bias,
                                           place::attention);
+        const std::int64_t cut_width = a.spreads_keys ? q_width : kv_width;
         const auto parts = builder_.split(fused, in_attention("split"),
-                                          {q_width, kv_width, kv_width}, place::attention);
+                                          {q_width, cut_width, cut_width}, place::attention);
+        OpAttributes& attributes = builder_.last_op().attributes;
+        attributes.sliced = a.sliced;
+        attributes.form = a.form;
+        attributes.heads = a.heads;
+        attributes.kv_heads = a.kv_heads;
         q = parts[0];
         k = parts[1];
         v = parts[2];
@@ -105,14 +114,22 @@ void LayerBuilder::projections(int x, int& q, int& k, int& v) {
     }
 }
 
-int LayerBuilder::attention(int x) {
+int LayerBuilder::attention(int x, int residual) {
     const AttentionPlan& a = layer_.attention;
     const auto function = builder_.scope();
     if (a.weights) {
         a.weights(builder_);
         return x;
     }
-    if (a.sinks) builder_.parameter(in_attention("sinks"), {a.heads}, Component::attention);
+    if (a.build) {
+        const auto table = static_cast<std::size_t>(a.rotary);
+        const int mask = shared(a.window > 0 ? ids_.window_mask : ids_.full_mask);
+        return a.build(builder_, x, shared(ids_.cos[table]), shared(ids_.sin[table]), mask);
+    }
+    std::vector<int> parameters;
+    if (a.sinks)
+        parameters.push_back(
+            builder_.parameter(in_attention("sinks"), {a.heads}, Component::attention));
     int q = -1;
     int k = -1;
     int v = -1;
@@ -120,11 +137,16 @@ int LayerBuilder::attention(int x) {
 
     OpAttributes attributes;
     attributes.heads = a.heads;
-    attributes.kv_heads = a.kv_heads;
+    attributes.kv_heads = a.spreads_keys ? a.heads : a.kv_heads;
     attributes.head_dim = a.head_dim;
     attributes.value_dim = a.head_dim;
     attributes.rotary_dim = a.rotary_dim;
-    attributes.interleaved = a.interleaved;
+    attributes.rotation = a.rotation;
+    attributes.form = a.form;
+    // A rotation of a part is concatenated with the rest, head by head; GPT-J transposes after it.
+    attributes.head_major =
+        a.rotation == Rotation::chunks ||
+        (a.rotary >= 0 && a.rotary_dim > 0 && a.rotation != Rotation::pairs_apart);
     if (a.rotary >= 0) {
         const auto table = static_cast<std::size_t>(a.rotary);
         const int cos = shared(ids_.cos[table]);
@@ -140,6 +162,7 @@ int LayerBuilder::attention(int x) {
     builder_.hold(k);
     builder_.hold(v);
 
+    attributes.rotates = a.rotary >= 0;
     attributes.window = a.window;
     attributes.softcap = a.softcap;
     attributes.dropout = a.dropout;
@@ -148,16 +171,20 @@ int LayerBuilder::attention(int x) {
     const int mask = shared(a.window > 0 ? ids_.window_mask : ids_.full_mask);
     const int context = builder_.tensor(in_attention("attention"), a.heads * a.head_dim);
     builder_.op(OpKind::attention, in_attention("attention"), place::attention, {q, k, v, mask},
-                {context}).attributes = attributes;
+                {context}, std::move(parameters)).attributes = attributes;
     int out = builder_.linear(context, in_attention(a.o), plan_.hidden, a.output_bias,
                               place::attention);
     if (!a.output_dropout.empty())
         out = builder_.dropout(out, in_attention(a.output_dropout), a.output_dropout_p,
                                place::attention);
+    if (residual >= 0) {
+        out = finished(out, layer_.attention_dropout, place::attention);
+        out = builder_.add(residual, out, "attention_residual");
+    }
     return out;
 }
 
-int LayerBuilder::mlp(int x) {
+int LayerBuilder::mlp(int x, int residual) {
     const MlpPlan& m = layer_.mlp;
     if (m.weights) {
         m.weights(builder_);
@@ -168,6 +195,10 @@ int LayerBuilder::mlp(int x) {
     int out = m.gated ? gated_mlp(x) : plain_mlp(x);
     if (!m.output_dropout.empty())
         out = builder_.dropout(out, in_mlp(m.output_dropout), m.output_dropout_p, place::mlp);
+    if (residual >= 0) {
+        out = finished(out, layer_.mlp_dropout, place::mlp);
+        out = builder_.add(residual, out, "mlp_residual");
+    }
     return out;
 }
 
@@ -235,12 +266,49 @@ int LayerBuilder::experts(int x) {
     attributes.expert_width = e.width;
     attributes.shared_width = e.shared_width;
     attributes.act = layer_.mlp.act;
+    attributes.router = e.form;
+    attributes.normalised = e.normalised;
+    attributes.expert_bias = e.biased;
+    attributes.shared_gate = e.shared_gate;
     return out;
+}
+
+int LayerBuilder::adding_layer(int x, bool attention_adds) {
+    BlockBuilder& b = builder_;
+    // One name, `layernorm_output`, is bound to both norms in turn.
+    int h = -1;
+    int n = -1;
+    {
+        const auto name = b.scope();
+        n = b.hold(norm(x, 0));
+        if (attention_adds) {
+            h = attention(n, x);
+        } else {
+            const int a = b.hold(attention(n));
+            h = b.add(finished(a, layer_.attention_dropout, place::attention), x,
+                      "attention_residual");
+        }
+        n = b.hold(norm(h, 1));
+    }
+    return mlp(n, h);
+}
+
+int LayerBuilder::falcon_layer(int x) {
+    BlockBuilder& b = builder_;
+    const bool two_norms = !layer_.norms[1].empty();
+    const int n1 = b.hold(norm(x, 0));
+    const int n2 = two_norms ? b.hold(norm(x, 1)) : n1;
+    const int a = b.hold(attention(n1));
+    const int m = b.hold(mlp(n2));
+    const int sum = b.hold(b.add(m, a, "parallel_residual"));
+    b.last_op().attributes.in_place = true;
+    return b.add(x, finished(sum, layer_.mlp_dropout, place::mlp), "residual");
 }
 
 Block LayerBuilder::build() {
     BlockBuilder& b = builder_;
     if (plan_.transposed_linear) b.transpose_linears();
+    if (plan_.matmul_linear) b.write_out_linears();
     const int x = b.input(plan_.hidden);
     const auto attended = [&](int value) {
         return finished(value, layer_.attention_dropout, place::attention);
@@ -291,6 +359,9 @@ Block LayerBuilder::build() {
             out = b.add(sum, x, "residual");
             break;
         }
+        case Arrangement::adds_inside: out = adding_layer(x, true); break;
+        case Arrangement::mlp_adds: out = adding_layer(x, false); break;
+        case Arrangement::falcon: out = falcon_layer(x); break;
         case Arrangement::mixer_only:
             out = b.add(x, attended(attention_of_norm(x)), "residual");
             break;

@@ -20,6 +20,41 @@
 namespace membudget {
 namespace {
 
+// Names in published files where the class has changed them, as conversion_mapping.py of transformers
+// 5.24 gives them.
+constexpr std::string_view kStoredExperts =
+    ".experts.gate_up_proj=.experts.{E}.{gate_proj,up_proj}.weight "
+    ".experts.down_proj=.experts.{E}.down_proj.weight";
+constexpr std::string_view kStoredMixtral =
+    ".mlp.=.block_sparse_moe. .experts.gate_up_proj=.experts.{E}.{w1,w3}.weight "
+    ".experts.down_proj=.experts.{E}.w2.weight";
+constexpr std::string_view kStoredPhimoe =
+    ".mlp.=.block_sparse_moe. .router.weight=.gate.weight "
+    ".experts.gate_up_proj=.experts.{E}.{w1,w3}.weight .experts.down_proj=.experts.{E}.w2.weight";
+constexpr std::string_view kStoredGranitemoe =
+    "block_sparse_moe.experts.gate_up_proj=block_sparse_moe.input_linear.weight "
+    "block_sparse_moe.experts.down_proj=block_sparse_moe.output_linear.weight "
+    "block_sparse_moe.router.weight=block_sparse_moe.router.layer.weight";
+constexpr std::string_view kStoredVit =
+    "layers.{}.=encoder.layer.{}. attention.o_proj=attention.output.dense "
+    "attention.q_proj=attention.attention.query attention.k_proj=attention.attention.key "
+    "attention.v_proj=attention.attention.value mlp.fc1=intermediate.dense mlp.fc2=output.dense";
+constexpr std::string_view kStoredDinov2 =
+    "attention.q_proj=attention.attention.query attention.k_proj=attention.attention.key "
+    "attention.v_proj=attention.attention.value attention.o_proj=attention.output.dense "
+    "mlp.gate_proj=mlp.weights_in mlp.up_proj=mlp.weights_in mlp.down_proj=mlp.weights_out";
+constexpr std::string_view kStoredSwin =
+    "attention.q_proj=attention.self.query attention.k_proj=attention.self.key "
+    "attention.v_proj=attention.self.value "
+    "attention.relative_position_bias.=attention.self. attention.o_proj=attention.output.dense "
+    "mlp.fc1=intermediate.dense mlp.fc2=output.dense";
+constexpr std::string_view kStoredQwen2Vl =
+    "^model.visual.=visual. ^model.language_model.=model.";
+constexpr std::string_view kStoredLlava =
+    "^lm_head.=language_model.lm_head. ^model.language_model.=language_model.model. "
+    "^model.vision_tower.=vision_tower.vision_model. "
+    "^model.multi_modal_projector.=multi_modal_projector.";
+
 constexpr Family kFamilies[] = {
     {"llama",
      "LlamaForCausalLM LlamaModel LlamaForSequenceClassification LLaMAForCausalLM",
@@ -318,7 +353,8 @@ constexpr Family kFamilies[] = {
      "vocab_size=50432 hidden_size=6144 num_hidden_layers=44 num_attention_heads=64 "
      "intermediate_size=24576 hidden_act=gelu tie_word_embeddings=false "
      "use_parallel_residual=true attention_bias=true partial_rotary_factor|rotary_pct "
-     "rope_parameters hidden_dropout=0.0 attention_dropout=0.0"},
+     "rope_parameters hidden_dropout=0.0 attention_dropout=0.0",
+     "^lm_head.=embed_out."},
     {"opt",
      "OPTForCausalLM OPTModel OPTForSequenceClassification",
      "OPT, Galactica",
@@ -352,25 +388,28 @@ constexpr Family kFamilies[] = {
      "vocab_size=65024 hidden_size|n_embed=4544 num_hidden_layers=32 num_attention_heads=71 "
      "num_kv_heads num_ln_in_parallel_attn alibi=false new_decoder_architecture=false "
      "multi_query=true parallel_attn=true bias=false ffn_hidden_size activation=gelu "
-     "tie_word_embeddings=true attention_dropout=0.0"},
+     "tie_word_embeddings=true attention_dropout=0.0 "
+     "hidden_dropout=0.0"},
     {"RefinedWeb",
      "RWForCausalLM RWModel",
      "Falcon 40B as first published",
      "modelling_RW.py beside the weights of tiiuae/falcon-40b",
-     build_decoder_family<configure_falcon>,
+     build_decoder_family<configure_refined_web>,
      "vocab_size=65024 hidden_size|n_embed=4544 num_hidden_layers|n_layer=32 "
      "num_attention_heads|n_head=71 num_kv_heads|n_head_kv num_ln_in_parallel_attn alibi=false "
      "new_decoder_architecture=true multi_query=true parallel_attn=true bias=false "
-     "ffn_hidden_size activation=gelu tie_word_embeddings=true attention_dropout=0.0"},
+     "ffn_hidden_size activation=gelu tie_word_embeddings=true attention_dropout=0.0 "
+     "hidden_dropout=0.0"},
     {"RefinedWebModel",
      "RWForCausalLM RWModel",
      "Falcon 7B as first published",
      "modelling_RW.py beside the weights of tiiuae/falcon-7b",
-     build_decoder_family<configure_falcon>,
+     build_decoder_family<configure_refined_web>,
      "vocab_size=65024 hidden_size|n_embed=4544 num_hidden_layers|n_layer=32 "
      "num_attention_heads|n_head=71 num_kv_heads|n_head_kv num_ln_in_parallel_attn alibi=false "
      "new_decoder_architecture=false multi_query=true parallel_attn=true bias=false "
-     "ffn_hidden_size activation=gelu tie_word_embeddings=true attention_dropout=0.0"},
+     "ffn_hidden_size activation=gelu tie_word_embeddings=true attention_dropout=0.0 "
+     "hidden_dropout=0.0"},
     {"starcoder2",
      "Starcoder2ForCausalLM Starcoder2Model Starcoder2ForSequenceClassification",
      "StarCoder 2",
@@ -399,7 +438,8 @@ constexpr Family kFamilies[] = {
      "vocab_size=32000 hidden_size=4096 intermediate_size=14336 num_hidden_layers=32 "
      "num_attention_heads=32 num_key_value_heads=8 head_dim hidden_act=silu "
      "tie_word_embeddings=false sliding_window attention_dropout=0.0 num_experts_per_tok=2 "
-     "num_local_experts|num_experts=8"},
+     "num_local_experts|num_experts=8",
+     kStoredMixtral},
     {"qwen2_moe",
      "Qwen2MoeForCausalLM Qwen2MoeModel Qwen2MoeForSequenceClassification",
      "Qwen1.5-MoE, Qwen2-57B-A14B",
@@ -409,7 +449,8 @@ constexpr Family kFamilies[] = {
      "num_attention_heads=16 num_key_value_heads=16 head_dim hidden_act=silu "
      "tie_word_embeddings=false attention_dropout=0.0 qkv_bias=true decoder_sparse_step=1 "
      "moe_intermediate_size=1408 shared_expert_intermediate_size=5632 num_experts_per_tok=4 "
-     "num_experts=60 mlp_only_layers"},
+     "num_experts=60 mlp_only_layers norm_topk_prob=false",
+     kStoredExperts},
     {"qwen3_moe",
      "Qwen3MoeForCausalLM Qwen3MoeModel Qwen3MoeForSequenceClassification",
      "Qwen3-30B-A3B, Qwen3-235B-A22B, Qwen3-Coder",
@@ -419,7 +460,8 @@ constexpr Family kFamilies[] = {
      "num_attention_heads=32 num_key_value_heads=4 head_dim hidden_act=silu "
      "tie_word_embeddings=false attention_bias=false attention_dropout=0.0 "
      "decoder_sparse_step=1 moe_intermediate_size=768 num_experts_per_tok=8 "
-     "num_experts|num_local_experts=128 mlp_only_layers"},
+     "num_experts|num_local_experts=128 mlp_only_layers norm_topk_prob=false",
+     kStoredExperts},
     {"olmoe",
      "OlmoeForCausalLM OlmoeModel",
      "OLMoE",
@@ -428,7 +470,8 @@ constexpr Family kFamilies[] = {
      "vocab_size=50304 hidden_size=2048 intermediate_size=2048 num_hidden_layers=16 "
      "num_attention_heads=16 num_key_value_heads hidden_act=silu tie_word_embeddings=false "
      "attention_bias=false attention_dropout=0.0 num_experts_per_tok=8 "
-     "num_experts|num_local_experts=64"},
+     "num_experts|num_local_experts=64 norm_topk_prob=false clip_qkv",
+     kStoredExperts},
     {"phimoe",
      "PhimoeForCausalLM PhimoeModel PhimoeForSequenceClassification PhiMoEForCausalLM",
      "Phi-3.5-MoE",
@@ -437,7 +480,8 @@ constexpr Family kFamilies[] = {
      "vocab_size=32064 hidden_size=4096 intermediate_size=6400 num_hidden_layers=32 "
      "num_attention_heads=32 num_key_value_heads=8 head_dim hidden_act=silu "
      "tie_word_embeddings=false sliding_window attention_dropout=0.0 num_experts_per_tok=2 "
-     "num_local_experts=16 attention_bias=false lm_head_bias=false"},
+     "num_local_experts=16 attention_bias=false lm_head_bias=false",
+     kStoredPhimoe},
     {"granitemoe",
      "GraniteMoeForCausalLM GraniteMoeModel",
      "Granite 3 MoE",
@@ -446,7 +490,8 @@ constexpr Family kFamilies[] = {
      "vocab_size=32000 hidden_size=4096 intermediate_size=11008 num_hidden_layers=32 "
      "num_attention_heads=32 num_key_value_heads head_dim hidden_act=silu "
      "tie_word_embeddings=false attention_bias=false attention_dropout=0.0 num_local_experts=8 "
-     "num_experts_per_tok=2"},
+     "num_experts_per_tok=2",
+     kStoredGranitemoe},
     {"gpt_oss",
      "GptOssForCausalLM GptOssModel GptOssForSequenceClassification",
      "gpt-oss 20B, 120B",
@@ -473,7 +518,8 @@ constexpr Family kFamilies[] = {
      "num_hidden_layers=32 num_attention_heads=32 n_shared_experts=2 "
      "n_routed_experts|num_local_experts=64 kv_lora_rank=512 q_lora_rank=1536 "
      "qk_rope_head_dim=64 v_head_dim=128 qk_nope_head_dim=128 num_experts_per_tok=6 "
-     "first_k_dense_replace=0 hidden_act=silu tie_word_embeddings=false attention_bias=false"},
+     "first_k_dense_replace=0 hidden_act=silu tie_word_embeddings=false attention_bias=false",
+     kStoredExperts},
     {"deepseek_v3",
      "DeepseekV3ForCausalLM DeepseekV3Model DeepseekV3ForSequenceClassification",
      "DeepSeek-V3, R1, V3.1",
@@ -483,7 +529,9 @@ constexpr Family kFamilies[] = {
      "num_hidden_layers=61 num_attention_heads=128 n_shared_experts=1 "
      "n_routed_experts|num_local_experts=256 kv_lora_rank=512 q_lora_rank=1536 "
      "qk_rope_head_dim=64 v_head_dim=128 qk_nope_head_dim=128 num_experts_per_tok=8 "
-     "first_k_dense_replace=3 hidden_act=silu tie_word_embeddings=false attention_bias=false"},
+     "first_k_dense_replace=3 hidden_act=silu tie_word_embeddings=false attention_bias=false "
+     "norm_topk_prob=true attention_dropout=0.0",
+     kStoredExperts},
     {"kimi_k2",
      "DeepseekV3ForCausalLM DeepseekV3Model",
      "Kimi K2",
@@ -494,7 +542,9 @@ constexpr Family kFamilies[] = {
      "num_hidden_layers=61 num_attention_heads=128 n_shared_experts=1 "
      "n_routed_experts|num_local_experts=256 kv_lora_rank=512 q_lora_rank=1536 "
      "qk_rope_head_dim=64 v_head_dim=128 qk_nope_head_dim=128 num_experts_per_tok=8 "
-     "first_k_dense_replace=3 hidden_act=silu tie_word_embeddings=false attention_bias=false"},
+     "first_k_dense_replace=3 hidden_act=silu tie_word_embeddings=false attention_bias=false "
+     "norm_topk_prob=true attention_dropout=0.0",
+     kStoredExperts},
     {"glm_moe_dsa",
      "GlmMoeDsaForCausalLM GlmMoeDsaModel",
      "GLM-5",
@@ -505,7 +555,8 @@ constexpr Family kFamilies[] = {
      "n_routed_experts|num_local_experts=256 kv_lora_rank=512 q_lora_rank=2048 "
      "qk_rope_head_dim=64 v_head_dim=256 qk_nope_head_dim=192 num_experts_per_tok=8 "
      "first_k_dense_replace=3 hidden_act=silu tie_word_embeddings=false attention_bias=false "
-     "index_head_dim=128 index_n_heads=32 mlp_layer_types"},
+     "index_head_dim=128 index_n_heads=32 mlp_layer_types",
+     kStoredExperts},
     {"glm4_moe",
      "Glm4MoeForCausalLM Glm4MoeModel",
      "GLM-4.5, 4.6",
@@ -516,7 +567,8 @@ constexpr Family kFamilies[] = {
      "tie_word_embeddings=false attention_bias=false attention_dropout=0.0 "
      "moe_intermediate_size=1408 num_experts_per_tok=8 n_shared_experts=1 "
      "n_routed_experts|num_local_experts=128 first_k_dense_replace=1 use_qk_norm=false "
-     "partial_rotary_factor rope_parameters"},
+     "partial_rotary_factor rope_parameters",
+     kStoredExperts},
     {"minimax_m2",
      "MiniMaxM2ForCausalLM MiniMaxM2Model",
      "MiniMax-M2",
@@ -525,7 +577,8 @@ constexpr Family kFamilies[] = {
      "vocab_size=200064 hidden_size=3072 intermediate_size=1536 num_hidden_layers=62 "
      "num_attention_heads=48 num_key_value_heads=8 head_dim=128 hidden_act=silu "
      "tie_word_embeddings=false attention_dropout=0.0 rotary_dim num_experts_per_tok=8 "
-     "num_local_experts|num_experts=256"},
+     "num_local_experts|num_experts=256",
+     kStoredMixtral},
     {"llama4_text",
      "Llama4ForCausalLM Llama4TextModel",
      "Llama 4, text only",
@@ -546,7 +599,8 @@ constexpr Family kFamilies[] = {
      "linear_key_head_dim=128 linear_value_head_dim=128 linear_num_key_heads=16 "
      "linear_num_value_heads=32 layer_types full_attention_interval=4 intermediate_size=5632 "
      "decoder_sparse_step=1 mlp_only_layers moe_intermediate_size=512 "
-     "shared_expert_intermediate_size=512 num_experts_per_tok=10 num_experts=512"},
+     "shared_expert_intermediate_size=512 num_experts_per_tok=10 num_experts=512",
+     kStoredExperts},
     {"qwen3_5_text",
      "Qwen3_5ForCausalLM Qwen3_5TextModel",
      "Qwen 3.5, dense, text only",
@@ -568,7 +622,8 @@ constexpr Family kFamilies[] = {
      "linear_key_head_dim=128 linear_value_head_dim=128 linear_num_key_heads=16 "
      "linear_num_value_heads=32 layer_types full_attention_interval=4 "
      "moe_intermediate_size=512 shared_expert_intermediate_size=512 num_experts_per_tok=8 "
-     "num_experts=256"},
+     "num_experts=256",
+     kStoredExperts},
     {"mamba",
      "MambaForCausalLM MambaModel",
      "Mamba 1",
@@ -603,7 +658,8 @@ constexpr Family kFamilies[] = {
      "num_experts_per_tok=2 num_experts|num_local_experts=16 expert_layer_period=2 "
      "expert_layer_offset=1 attn_layer_period=8 attn_layer_offset=4 mamba_d_state=16 "
      "mamba_d_conv=4 mamba_expand=2 mamba_dt_rank=auto mamba_conv_bias=true "
-     "mamba_proj_bias=false"},
+     "mamba_proj_bias=false",
+     kStoredExperts},
     {"falcon_h1",
      "FalconH1ForCausalLM FalconH1Model",
      "Falcon-H1",
@@ -627,19 +683,22 @@ constexpr Family kFamilies[] = {
      "Gemma 3 with images",
      "transformers 5.24 models/gemma3",
      build_parts_family<configure_gemma3_vl>,
-     "text_config vision_config tie_word_embeddings"},
+     "text_config vision_config tie_word_embeddings",
+     kStoredLlava},
     {"qwen2_vl",
      "Qwen2VLForConditionalGeneration",
      "Qwen2-VL, olmOCR",
      "transformers 5.24 models/qwen2_vl",
      build_parts_family<configure_qwen2_vl>,
-     "text_config vision_config tie_word_embeddings"},
+     "text_config vision_config tie_word_embeddings",
+     kStoredQwen2Vl},
     {"qwen2_5_vl",
      "Qwen2_5_VLForConditionalGeneration",
      "Qwen2.5-VL",
      "transformers 5.24 models/qwen2_5_vl",
      build_parts_family<configure_qwen2_5_vl>,
-     "text_config vision_config tie_word_embeddings"},
+     "text_config vision_config tie_word_embeddings",
+     kStoredQwen2Vl},
     {"qwen3_vl",
      "Qwen3VLForConditionalGeneration",
      "Qwen3-VL, dense",
@@ -663,7 +722,8 @@ constexpr Family kFamilies[] = {
      "Qwen 3.5, mixture of experts",
      "transformers 5.24 models/qwen3_5_moe",
      build_parts_family<configure_qwen3_5_moe_vl>,
-     "text_config vision_config tie_word_embeddings"},
+     "text_config vision_config tie_word_embeddings",
+     kStoredExperts},
     {"glm4v",
      "Glm4vForConditionalGeneration",
      "GLM-4.1V",
@@ -687,7 +747,8 @@ constexpr Family kFamilies[] = {
      "LLaVA 1.5",
      "transformers 5.24 models/llava",
      build_parts_family<configure_llava>,
-     "text_config vision_config tie_word_embeddings multimodal_projector_bias=true"},
+     "text_config vision_config tie_word_embeddings multimodal_projector_bias=true",
+     kStoredLlava},
     {"bert",
      "BertForMaskedLM BertModel BertForPreTraining BertForSequenceClassification",
      "BERT and the embedding models of its class (BGE, E5, GTE, Arctic Embed, ...)",
@@ -822,28 +883,32 @@ constexpr Family kFamilies[] = {
      "transformers 5.24 models/vit",
      build_parts_family<configure_vit>,
      "hidden_size=768 num_hidden_layers=12 num_attention_heads=12 intermediate_size=3072 "
-     "image_size=224 patch_size=16 num_channels=3 qkv_bias=true pooler_output_size"},
+     "image_size=224 patch_size=16 num_channels=3 qkv_bias=true pooler_output_size",
+     kStoredVit},
     {"deit",
      "DeiTForImageClassification DeiTForImageClassificationWithTeacher DeiTModel",
      "DeiT",
      "transformers 5.24 models/deit",
      build_parts_family<configure_deit>,
      "hidden_size=768 num_hidden_layers=12 num_attention_heads=12 intermediate_size=3072 "
-     "image_size=224 patch_size=16 num_channels=3 qkv_bias=true pooler_output_size"},
+     "image_size=224 patch_size=16 num_channels=3 qkv_bias=true pooler_output_size",
+     kStoredVit},
     {"dinov2",
      "Dinov2Model Dinov2ForImageClassification",
      "DINOv2",
      "transformers 5.24 models/dinov2",
      build_parts_family<configure_dinov2>,
      "hidden_size=768 num_hidden_layers=12 num_attention_heads=12 mlp_ratio=4 image_size=224 "
-     "patch_size=14 num_channels=3 qkv_bias=true use_swiglu_ffn=false"},
+     "patch_size=14 num_channels=3 qkv_bias=true use_swiglu_ffn=false",
+     kStoredDinov2},
     {"swin",
      "SwinForImageClassification SwinModel",
      "Swin",
      "transformers 5.24 models/swin",
      build_parts_family<configure_swin>,
      "patch_size=4 num_channels=3 embed_dim=96 depths=[2,2,6,2] num_heads=[3,6,12,24] "
-     "window_size=7 mlp_ratio=4.0 qkv_bias=true use_absolute_embeddings=false"},
+     "window_size=7 mlp_ratio=4.0 qkv_bias=true use_absolute_embeddings=false",
+     kStoredSwin},
     {"convnext",
      "ConvNextForImageClassification ConvNextModel",
      "ConvNeXt",
@@ -864,7 +929,9 @@ constexpr Family kFamilies[] = {
      "transformers 5.24 models/clip",
      build_parts_family<configure_clip_text>,
      "vocab_size=49408 hidden_size=512 intermediate_size=2048 projection_dim=512 "
-     "num_hidden_layers=12 num_attention_heads=8 max_position_embeddings=77"},
+     "num_hidden_layers=12 num_attention_heads=8 max_position_embeddings=77",
+     "^embeddings.=text_model.embeddings. ^encoder.=text_model.encoder. "
+     "^final_layer_norm.=text_model.final_layer_norm."},
     {"clip",
      "CLIPModel",
      "CLIP",

@@ -92,8 +92,7 @@ void configure_gpt_neo(ConfigReader& config, DecoderPlan& plan) {
     layer.mlp.width = config.size_or("intermediate_size", 4 * plan.hidden);
     layer.mlp.act = config.activation("activation_function");
     layer.mlp.output_dropout_p = layer.attention.output_dropout_p;
-    plan.step_unsupported = "the attention of GPT-Neo, which computes scores in fp32, is not modelled "
-                            "yet";
+    layer.attention.form = AttentionForm::gpt_neo;
 }
 
 void configure_gptj(ConfigReader& config, DecoderPlan& plan) {
@@ -108,14 +107,16 @@ void configure_gptj(ConfigReader& config, DecoderPlan& plan) {
     layer.attention.output_bias = false;
     layer.attention.rotary = 0;
     layer.attention.rotary_dim = config.size_or("rotary_dim", layer.attention.head_dim);
-    layer.attention.interleaved = true;
+    layer.attention.rotation = Rotation::pairs_apart;
+    layer.attention.form = AttentionForm::gptj;
     layer.mlp.up = "fc_in";
     layer.mlp.down = "fc_out";
-    plan.step_unsupported = "the interleaved rotation of GPT-J is not modelled yet";
 }
 
 void configure_codegen(ConfigReader& config, DecoderPlan& plan) {
     configure_gptj(config, plan);
+    plan.step_unsupported = "the attention of CodeGen, whose projection is cut for several devices, is "
+                            "not modelled yet";
     plan.layer().attention.qkv = "qkv_proj";
 }
 
@@ -125,7 +126,7 @@ void configure_gpt_neox(ConfigReader& config, DecoderPlan& plan) {
     plan.embedding = "embed_in";
     plan.embedding_dropout = "emb_dropout";
     plan.final_norm = "final_layer_norm";
-    plan.head = "embed_out";
+    plan.head = "lm_head";
     plan.norm = norms::layer;
     LayerPlan& layer = plan.layer();
     layer.arrangement = config.flag("use_parallel_residual") ? Arrangement::parallel_two
@@ -229,9 +230,10 @@ void configure_bloom(ConfigReader& config, DecoderPlan& plan) {
     layer.mlp.act_name = "gelu_impl";
     layer.mlp.bias = true;
     layer.mlp.width = 4 * plan.hidden;
-    layer.mlp.act = Act::gelu_tanh;
-    plan.step_unsupported = "the attention of BLOOM, which adds ALiBi while it multiplies, is not "
-                            "modelled yet";
+    layer.mlp.act = Act::bloom_gelu;
+    attention.form = AttentionForm::bloom;
+    layer.arrangement = Arrangement::adds_inside;
+    attention.sliced = true;
 }
 
 void configure_mpt(ConfigReader& config, DecoderPlan& plan) {
@@ -261,7 +263,8 @@ void configure_mpt(ConfigReader& config, DecoderPlan& plan) {
     layer.mlp.act = Act::gelu;
     if (config.number("expansion_ratio") != 4)
         config.unsupported("expansion_ratio", "expected 4, which is what the class computes with");
-    plan.step_unsupported = "the attention of MPT is not modelled yet";
+    attention.form = AttentionForm::mpt;
+    layer.arrangement = Arrangement::mlp_adds;
 }
 
 void configure_falcon(ConfigReader& config, DecoderPlan& plan) {
@@ -277,11 +280,14 @@ void configure_falcon(ConfigReader& config, DecoderPlan& plan) {
     LayerPlan& layer = plan.layer();
     AttentionPlan& attention = layer.attention;
     read_equal_heads(config, plan.hidden, attention);
+    attention.spreads_keys = new_architecture;
     if (new_architecture) {
         attention.kv_heads = config.size_or("num_kv_heads", attention.heads, kLargestCount);
         config.divides("num_attention_heads", attention.heads, "num_kv_heads", attention.kv_heads);
     } else if (config.flag("multi_query")) {
         attention.kv_heads = 1;
+    } else {
+        attention.sliced = true;
     }
     attention.module = "self_attention";
     attention.qkv = "query_key_value";
@@ -300,15 +306,23 @@ void configure_falcon(ConfigReader& config, DecoderPlan& plan) {
     layer.mlp.act = config.activation("activation");
     const std::int64_t norm_count =
         config.size_or("num_ln_in_parallel_attn", new_architecture ? 2 : 1, 2);
-    layer.arrangement = !parallel         ? Arrangement::pre_norm
-                        : norm_count == 2 ? Arrangement::parallel_two
-                                          : Arrangement::parallel;
-    if (layer.arrangement == Arrangement::parallel_two) {
-        layer.norms[0] = "ln_attn";
-        layer.norms[1] = "ln_mlp";
+    layer.arrangement = parallel ? Arrangement::falcon : Arrangement::pre_norm;
+    if (parallel) {
+        layer.norms[0] = norm_count == 2 ? "ln_attn" : "input_layernorm";
+        layer.norms[1] = norm_count == 2 ? "ln_mlp" : "";
     }
-    plan.step_unsupported = "the fused projection of Falcon, whose keys and values are broadcast to "
-                            "all heads, is not modelled yet";
+    layer.mlp_dropout = "mlp_dropout_add";
+    layer.dropout = config.probability("hidden_dropout");
+    plan.matmul_linear = true;
+    attention.form = AttentionForm::falcon;
+    if (attention.alibi)
+        plan.step_unsupported = "the attention of Falcon with ALiBi is not modelled yet";
+}
+
+void configure_refined_web(ConfigReader& config, DecoderPlan& plan) {
+    configure_falcon(config, plan);
+    plan.step_unsupported = "the ops of the RefinedWeb class, which ships with its weights, are not "
+                            "modelled; the config of the transformers class has model_type 'falcon'";
 }
 
 namespace {

@@ -17,6 +17,7 @@ void configure_opt(ConfigReader& config, DecoderPlan& plan);
 void configure_bloom(ConfigReader& config, DecoderPlan& plan);
 void configure_mpt(ConfigReader& config, DecoderPlan& plan);
 void configure_falcon(ConfigReader& config, DecoderPlan& plan);
+void configure_refined_web(ConfigReader& config, DecoderPlan& plan);
 void configure_phi(ConfigReader& config, DecoderPlan& plan);
 void configure_phi_msft(ConfigReader& config, DecoderPlan& plan);
 void configure_starcoder2(ConfigReader& config, DecoderPlan& plan);

@@ -32,10 +32,10 @@ Vit read_vit(ConfigReader& config) {
     return vit;
 }
 
-void vit_attention(BlockBuilder& b, std::int64_t hidden, bool qkv_bias, std::string_view inner) {
-    for (const std::string_view name : {"query", "key", "value"})
-        b.linear_weights(join(inner, name), hidden, hidden, qkv_bias, kVision);
-    b.linear_weights("attention.output.dense", hidden, hidden, true, kVision);
+void vit_attention(BlockBuilder& b, std::int64_t hidden, bool qkv_bias) {
+    for (const std::string_view name : {"q_proj", "k_proj", "v_proj"})
+        b.linear_weights(join("attention", name), hidden, hidden, qkv_bias, kVision);
+    b.linear_weights("attention.o_proj", hidden, hidden, true, kVision);
 }
 
 void vit_embeddings(BlockBuilder& b, const Vit& vit, std::int64_t extra_tokens) {
@@ -48,10 +48,10 @@ void vit_embeddings(BlockBuilder& b, const Vit& vit, std::int64_t extra_tokens) 
                 {vit.patch, vit.patch}, true);
 }
 
-void vit_layer(BlockBuilder& b, const Vit& vit, std::string_view attention) {
-    vit_attention(b, vit.hidden, vit.qkv_bias, attention);
-    b.linear_weights("intermediate.dense", vit.hidden, vit.width, true, kVision);
-    b.linear_weights("output.dense", vit.width, vit.hidden, true, kVision);
+void vit_layer(BlockBuilder& b, const Vit& vit) {
+    vit_attention(b, vit.hidden, vit.qkv_bias);
+    b.linear_weights("mlp.fc1", vit.hidden, vit.width, true, kVision);
+    b.linear_weights("mlp.fc2", vit.width, vit.hidden, true, kVision);
     b.norm_weights("layernorm_before", vit.hidden, norms::layer, kVision);
     b.norm_weights("layernorm_after", vit.hidden, norms::layer, kVision);
 }
@@ -63,8 +63,8 @@ void add_vit(ConfigReader& config, Parts& parts, std::string_view name, std::int
     const bool bare = parts.is("Model");
     const std::string base = bare ? "" : std::string(name) + ".";
     parts.add(base, "patch embedding", [&](BlockBuilder& b) { vit_embeddings(b, vit, extra_tokens); });
-    parts.add(base + "encoder.layer.{}.", "vision layer",
-              [&](BlockBuilder& b) { vit_layer(b, vit, "attention.attention"); }, vit.layers);
+    parts.add(base + "layers.{}.", "vision layer", [&](BlockBuilder& b) { vit_layer(b, vit); },
+              vit.layers);
     parts.add(base, "vision norm", [&](BlockBuilder& b) {
         b.norm_weights("layernorm", vit.hidden, norms::layer, kVision);
         if (bare)
@@ -98,17 +98,17 @@ ContrastiveText read_text(ConfigReader& config) {
     return text;
 }
 
-void add_text(Parts& parts, const ContrastiveText& text) {
-    parts.add("text_model.", "text embeddings", [&](BlockBuilder& b) {
+void add_text(Parts& parts, const std::string& prefix, const ContrastiveText& text) {
+    parts.add(prefix, "text embeddings", [&](BlockBuilder& b) {
         b.parameter("embeddings.token_embedding.weight", {text.vocabulary, text.hidden},
                     Component::embedding);
         b.parameter("embeddings.position_embedding.weight", {text.positions, text.hidden},
                     Component::embedding);
     });
-    parts.add("text_model.encoder.layers.{}.", "text layer",
+    parts.add(prefix + "encoder.layers.{}.", "text layer",
               [&](BlockBuilder& b) { contrastive_layer(b, text.hidden, text.width, Component::other); },
               text.layers);
-    parts.add("text_model.", "text norm", [&](BlockBuilder& b) {
+    parts.add(prefix, "text norm", [&](BlockBuilder& b) {
         b.norm_weights("final_layer_norm", text.hidden, norms::layer);
     });
 }
@@ -131,14 +131,15 @@ void configure_dinov2(ConfigReader& config, Parts& parts) {
     });
     parts.add(base + "encoder.layer.{}.", "vision layer", [&](BlockBuilder& b) {
         b.norm_weights("norm1", hidden, norms::layer, kVision);
-        vit_attention(b, hidden, vit.qkv_bias, "attention.attention");
+        vit_attention(b, hidden, vit.qkv_bias);
         b.parameter("layer_scale1.lambda1", {hidden}, kVision);
         b.norm_weights("norm2", hidden, norms::layer, kVision);
         if (swiglu) {
             // Two thirds of the plain width, rounded up to a multiple of 8.
             const std::int64_t width = (hidden * ratio * 2 / 3 + 7) / 8 * 8;
-            b.linear_weights("mlp.weights_in", hidden, 2 * width, true, kVision);
-            b.linear_weights("mlp.weights_out", width, hidden, true, kVision);
+            b.linear_weights("mlp.gate_proj", hidden, width, true, kVision);
+            b.linear_weights("mlp.up_proj", hidden, width, true, kVision);
+            b.linear_weights("mlp.down_proj", width, hidden, true, kVision);
         } else {
             b.linear_weights("mlp.fc1", hidden, ratio * hidden, true, kVision);
             b.linear_weights("mlp.fc2", ratio * hidden, hidden, true, kVision);
@@ -190,8 +191,8 @@ void configure_swin(ConfigReader& config, Parts& parts) {
         vit.qkv_bias = bias;
         const std::string layer = fmt::format("{}encoder.layers.{}.", base, stage);
         parts.add(layer + "blocks.{}.", "vision layer", [&](BlockBuilder& b) {
-            vit_layer(b, vit, "attention.self");
-            b.parameter("attention.self.relative_position_bias_table",
+            vit_layer(b, vit);
+            b.parameter("attention.relative_position_bias.relative_position_bias_table",
                         {(2 * window - 1) * (2 * window - 1), heads[stage]}, kVision);
         }, depths[stage]);
         if (stage + 1 < depths.size())
@@ -321,7 +322,7 @@ void configure_resnet(ConfigReader& config, Parts& parts) {
 
 void configure_clip_text(ConfigReader& config, Parts& parts) {
     const ContrastiveText text = read_text(config);
-    add_text(parts, text);
+    add_text(parts, parts.is("WithProjection") ? "text_model." : "", text);
     if (parts.is("WithProjection"))
         parts.add("", "projection", [&](BlockBuilder& b) {
             b.linear_weights("text_projection", text.hidden, config.size("projection_dim"), false,
@@ -337,7 +338,7 @@ void configure_clip(ConfigReader& config, Parts& parts) {
     const ContrastiveText text = read_text(text_config);
     const ContrastiveVision vision = read_clip_vision(vision_config);
     const std::int64_t projection = config.size("projection_dim");
-    add_text(parts, text);
+    add_text(parts, "text_model.", text);
     add_contrastive_vision(parts, "vision_model.", vision);
     parts.add("", "projections", [&](BlockBuilder& b) {
         b.parameter("logit_scale", {}, Component::other);
@@ -356,7 +357,7 @@ void configure_siglip(ConfigReader& config, Parts& parts) {
     const ContrastiveText text = read_text(text_config);
     const std::int64_t projection = text_config.size_or("projection_size", text.hidden);
     const ContrastiveVision vision = read_siglip_vision(vision_config);
-    add_text(parts, text);
+    add_text(parts, "text_model.", text);
     add_contrastive_vision(parts, "vision_model.", vision);
     parts.add("", "heads", [&](BlockBuilder& b) {
         b.parameter("logit_scale", {1}, Component::other);

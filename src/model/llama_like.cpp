@@ -168,6 +168,7 @@ void configure_phi3(ConfigReader& config, DecoderPlan& plan) {
     read_llama(config, plan);
     LayerPlan& layer = plan.layer();
     fuse(layer);
+    layer.attention.sliced = true;
     layer.mlp.act_name = "activation_fn";
     layer.attention.window = config.size_or("sliding_window", 0);
     const std::int64_t rotary = read_rotary_dim(config, layer.attention.head_dim, 1.0);
@@ -200,15 +201,15 @@ void configure_stablelm(ConfigReader& config, DecoderPlan& plan) {
 
 void configure_cohere(ConfigReader& config, DecoderPlan& plan) {
     read_llama(config, plan);
-    plan.norm = norms::layer_no_bias;
+    plan.norm = norms::layer_unfused;
     plan.head_scale = true;
     LayerPlan& layer = plan.layer();
+    layer.attention.rotation = Rotation::pairs_wide;
     layer.arrangement = Arrangement::parallel;
     if (knows_and_sets(config, "use_qk_norm")) {
         layer.attention.qk_norm = QkNorm::each_head;
-        layer.attention.qk_norm_kind = norms::layer_no_bias;
+        layer.attention.qk_norm_kind = norms::layer_unfused;
     }
-    plan.step_unsupported = "the unfused layer norm of Cohere is not modelled yet";
 }
 
 void configure_cohere2(ConfigReader& config, DecoderPlan& plan) {
@@ -238,8 +239,8 @@ void configure_olmo2(ConfigReader& config, DecoderPlan& plan) {
     layer.norms[0] = "post_attention_layernorm";
     layer.norms[1] = "post_feedforward_layernorm";
     layer.attention.qk_norm = QkNorm::full;
-    plan.step_unsupported = "the RMSNorm of OLMo 2, which keeps its weight product in fp32, is not "
-                            "modelled yet";
+    layer.attention.qk_norm_kind = norms::rms_wide_product;
+    plan.norm = norms::rms_wide_product;
 }
 
 void configure_olmo3(ConfigReader& config, DecoderPlan& plan) {
@@ -256,10 +257,9 @@ void configure_glm(ConfigReader& config, DecoderPlan& plan) {
     LayerPlan& layer = plan.layer();
     layer.attention.output_bias = false;
     layer.attention.rotary_dim = read_rotary_dim(config, layer.attention.head_dim, 0.5);
-    layer.attention.interleaved = true;
+    layer.attention.rotation = Rotation::pairs;
     layer.mlp.gate_up = "gate_up_proj";
     layer.mlp.act_name = "activation_fn";
-    plan.step_unsupported = "the interleaved rotation of GLM is not modelled yet";
 }
 
 void configure_glm4(ConfigReader& config, DecoderPlan& plan) {

@@ -6,6 +6,7 @@
 
 #include "model/config.hpp"
 #include "model/decoder.hpp"
+#include "model/stored_names.hpp"
 
 namespace membudget {
 namespace {
@@ -135,6 +136,7 @@ std::string_view name_of(OpKind kind) {
         case OpKind::pooler_loss: return "pooler_loss";
         case OpKind::moe: return "moe";
         case OpKind::conv_patches: return "conv_patches";
+        case OpKind::latent_expand: return "latent_expand";
         case OpKind::rotary_tables: return "rotary_tables";
         case OpKind::attention_mask: return "attention_mask";
     }
@@ -152,6 +154,7 @@ std::string_view name_of(Act act) {
         case Act::relu2: return "relu2";
         case Act::tanh: return "tanh";
         case Act::sigmoid: return "sigmoid";
+        case Act::bloom_gelu: return "bloom_gelu";
     }
     throw InternalError("an activation without a name");
 }
@@ -160,6 +163,19 @@ Elements Parameter::elements() const {
     Elements product{1};
     for (const std::int64_t extent : shape) product = product * extent;
     return product;
+}
+
+Bytes StoredTensor::bytes() const {
+    Elements product{1};
+    for (const std::int64_t extent : shape) product = product * extent;
+    return bytes_of(product, *dtype);
+}
+
+Bytes Parameter::bytes(const Dtype& otherwise) const {
+    if (stored.empty()) return bytes_of(elements(), dtype != nullptr ? *dtype : otherwise);
+    Bytes sum;
+    for (const StoredTensor& tensor : stored) sum += tensor.bytes();
+    return sum;
 }
 
 ParameterCounts count_parameters(const Model& model) {
@@ -253,6 +269,7 @@ Result<Model> build_model(const KeyTree& config, std::string_view architecture) 
         if (count_parameters(*model).untied.count() > kLargestModel)
             throw OverflowError("too many parameters");
         read_common_facts(config, *model);
+        set_checkpoint_names(*family, *model);
         return model;
     } catch (const OverflowError&) {
         diagnostics.invalid("", fmt::format("expected a model of at most {} parameters; got more",

@@ -7,9 +7,8 @@
 namespace membudget {
 namespace {
 
-constexpr std::string_view kNoKernel = "the experts of a mixture are not modelled yet";
-constexpr std::string_view kNoLatent = "multi-head latent attention and the experts of a mixture are "
-                                       "not modelled yet";
+constexpr std::string_view kNoKernel = "the experts of this mixture are not modelled yet";
+constexpr std::string_view kNoIndexer = "the indexer of sparse attention is not modelled yet";
 
 /// Number and width of experts that are all the layer has.
 void read_experts(ConfigReader& config, MlpPlan& mlp, std::string_view count,
@@ -49,7 +48,6 @@ void configure_mixtral(ConfigReader& config, DecoderPlan& plan) {
     read_llama(config, plan);
     plan.layer().attention.window = config.size_or("sliding_window", 0);
     read_experts(config, plan.layer().mlp, "num_local_experts", "intermediate_size");
-    plan.step_unsupported = kNoKernel;
 }
 
 void configure_qwen2_moe(ConfigReader& config, DecoderPlan& plan) {
@@ -59,8 +57,9 @@ void configure_qwen2_moe(ConfigReader& config, DecoderPlan& plan) {
     read_experts(config, experts, "num_experts", "moe_intermediate_size");
     experts.experts.shared_width = config.size("shared_expert_intermediate_size");
     experts.experts.shared_gate = true;
+    experts.experts.form = RouterForm::qwen;
+    experts.experts.normalised = config.flag("norm_topk_prob");
     mix_experts(plan, experts, qwen_sparse_layers(config, plan.layer_count, experts.experts.count));
-    plan.step_unsupported = kNoKernel;
 }
 
 void configure_qwen3_moe(ConfigReader& config, DecoderPlan& plan) {
@@ -68,15 +67,19 @@ void configure_qwen3_moe(ConfigReader& config, DecoderPlan& plan) {
     plan.layer().attention.qk_norm = QkNorm::per_head;
     MlpPlan experts = plan.layer().mlp;
     read_experts(config, experts, "num_experts", "moe_intermediate_size");
+    experts.experts.form = RouterForm::qwen;
+    experts.experts.normalised = config.flag("norm_topk_prob");
     mix_experts(plan, experts, qwen_sparse_layers(config, plan.layer_count, experts.experts.count));
-    plan.step_unsupported = kNoKernel;
 }
 
 void configure_olmoe(ConfigReader& config, DecoderPlan& plan) {
     read_llama(config, plan);
     plan.layer().attention.qk_norm = QkNorm::full;
     read_experts(config, plan.layer().mlp, "num_experts", "intermediate_size");
-    plan.step_unsupported = kNoKernel;
+    plan.layer().mlp.experts.form = RouterForm::qwen;
+    plan.layer().mlp.experts.normalised = config.flag("norm_topk_prob");
+    if (config.raw("clip_qkv") != nullptr)
+        plan.step_unsupported = "the clipping of queries, keys and values is not modelled yet";
 }
 
 void configure_phimoe(ConfigReader& config, DecoderPlan& plan) {
@@ -95,7 +98,7 @@ void configure_granitemoe(ConfigReader& config, DecoderPlan& plan) {
     read_experts(config, mlp, "num_local_experts", "intermediate_size");
     mlp.module = "block_sparse_moe";
     mlp.experts.router = "router";
-    plan.step_unsupported = kNoKernel;
+    mlp.experts.form = RouterForm::granite;
 }
 
 void configure_gpt_oss(ConfigReader& config, DecoderPlan& plan) {
@@ -109,12 +112,15 @@ void configure_gpt_oss(ConfigReader& config, DecoderPlan& plan) {
     layer.mlp.experts.router_bias = true;
     layer.mlp.experts.biased = true;
     layer.mlp.experts.transposed = true;
+    layer.mlp.experts.form = RouterForm::gpt_oss;
+    layer.attention.form = AttentionForm::gpt_oss;
+    layer.attention.rotation = Rotation::chunks;
+    plan.norm = norms::rms_wide_product;
     const std::int64_t window = config.size_or("sliding_window", 0);
     const auto windowed = windowed_layers(
         config, plan.layer_count,
         [](std::int64_t index, std::int64_t period) { return (index + 1) % period != 0; }, 2);
     if (window > 0) alternate_windows(plan, windowed, window);
-    plan.step_unsupported = "attention sinks and the experts of a mixture are not modelled yet";
 }
 
 void configure_dbrx(ConfigReader& config, DecoderPlan& plan) {
@@ -170,31 +176,65 @@ struct Latent {
     std::int64_t query_rank = 0;  ///< 0: queries are projected directly
     std::int64_t rank = 1, rotated = 1, plain = 1, value = 1;
     bool bias = false;
+    double dropout = 0;
+    Rotation rotation = Rotation::latent;
     /// The indexer of sparse attention; 0 heads: none.
     std::int64_t index_heads = 0, index_dim = 0;
 };
 
-void latent_weights(BlockBuilder& b, const Latent& l) {
-    constexpr Component kind = Component::attention;
-    const std::int64_t query = l.heads * (l.plain + l.rotated);
+/// Latent attention op by op [models/deepseek_v3/modeling_deepseek_v3.py DeepseekV3Attention].
+int latent_attention(BlockBuilder& b, int x, int cos, int sin, int mask, const Latent& l) {
+    constexpr Place here = place::attention;
+    const auto function = b.scope();
+    const std::int64_t head = l.plain + l.rotated;
+    int q = -1;
     if (l.query_rank == 0) {
-        b.linear_weights("self_attn.q_proj", l.hidden, query, false, kind);
+        q = b.linear(x, "self_attn.q_proj", l.heads * head, false, here);
     } else {
-        b.linear_weights("self_attn.q_a_proj", l.hidden, l.query_rank, l.bias, kind);
-        b.norm_weights("self_attn.q_a_layernorm", l.query_rank, norms::rms);
-        b.linear_weights("self_attn.q_b_proj", l.query_rank, query, false, kind);
+        q = b.linear(x, "self_attn.q_a_proj", l.query_rank, l.bias, here);
+        q = b.norm(q, "self_attn.q_a_layernorm", norms::rms);
+        q = b.linear(q, "self_attn.q_b_proj", l.heads * head, false, here);
     }
-    b.linear_weights("self_attn.kv_a_proj_with_mqa", l.hidden, l.rank + l.rotated, l.bias, kind);
-    b.norm_weights("self_attn.kv_a_layernorm", l.rank, norms::rms);
-    b.linear_weights("self_attn.kv_b_proj", l.rank, l.heads * (l.plain + l.value), false, kind);
-    b.linear_weights("self_attn.o_proj", l.heads * l.value, l.hidden, l.bias, kind);
-    if (l.index_heads > 0) {
-        b.linear_weights("self_attn.indexer.wq_b", l.query_rank, l.index_heads * l.index_dim, false,
-                         kind);
-        b.linear_weights("self_attn.indexer.wk", l.hidden, l.index_dim, false, kind);
-        b.norm_weights("self_attn.indexer.k_norm", l.index_dim, norms::layer);
-        b.linear_weights("self_attn.indexer.weights_proj", l.hidden, l.index_heads, false, kind);
-    }
+    b.hold(q);
+    const int compressed =
+        b.hold(b.linear(x, "self_attn.kv_a_proj_with_mqa", l.rank + l.rotated, l.bias, here));
+    const auto parts = b.split(compressed, "self_attn.split", {l.rank, l.rotated}, here);
+    const int latent = b.hold(b.norm(parts[0], "self_attn.kv_a_layernorm", norms::rms));
+
+    OpAttributes attributes;
+    attributes.heads = l.heads;
+    attributes.kv_heads = l.heads;
+    attributes.head_dim = head;
+    attributes.value_dim = l.value;
+    attributes.rotary_dim = l.rotated;
+    attributes.rotation = l.rotation;
+    attributes.head_major = true;
+    attributes.dropout = l.dropout;
+    const int query = b.hold(b.tensor("self_attn.query", l.heads * head));
+    const int rotated = b.hold(b.tensor("self_attn.rotated_key", l.rotated));
+    b.op(OpKind::rotary, "self_attn.rotary", here, {q, parts[1], cos, sin}, {query, rotated})
+        .attributes = attributes;
+    // The last name of `expand_kv` is rebound to the projection.
+    const int both =
+        b.linear(latent, "self_attn.kv_b_proj", l.heads * (l.plain + l.value), false, here);
+    const int key = b.hold(b.tensor("self_attn.key", l.heads * head));
+    const int value = b.hold(b.tensor("self_attn.value", l.heads * l.value));
+    b.op(OpKind::latent_expand, "self_attn.expand_kv", here, {both, rotated}, {key, value})
+        .attributes = attributes;
+    const int context = b.tensor("self_attn.attention", l.heads * l.value);
+    b.op(OpKind::attention, "self_attn.attention", here, {query, key, value, mask}, {context})
+        .attributes = attributes;
+    return b.linear(context, "self_attn.o_proj", l.hidden, l.bias, here);
+}
+
+/// The indexer of sparse attention, of which only the parameters are known.
+void indexer_weights(BlockBuilder& b, const Latent& l) {
+    constexpr Component kind = Component::attention;
+    b.linear_weights("self_attn.indexer.wq_b", l.query_rank, l.index_heads * l.index_dim, false,
+                     kind);
+    b.linear_weights("self_attn.indexer.wk", l.hidden, l.index_dim, false, kind);
+    b.norm_weights("self_attn.indexer.k_norm", l.index_dim, norms::layer);
+    b.linear_weights("self_attn.indexer.weights_proj", l.hidden, l.index_heads, false, kind);
 }
 
 Latent read_latent(ConfigReader& config, std::int64_t hidden) {
@@ -207,6 +247,7 @@ Latent read_latent(ConfigReader& config, std::int64_t hidden) {
     latent.plain = config.size("qk_nope_head_dim");
     latent.value = config.size("v_head_dim");
     latent.bias = config.flag("attention_bias");
+    latent.dropout = config.knows("attention_dropout") ? config.probability("attention_dropout") : 0;
     return latent;
 }
 
@@ -233,17 +274,31 @@ void read_deepseek_experts(ConfigReader& config, DecoderPlan& plan) {
 
 }  // namespace
 
-void configure_deepseek(ConfigReader& config, DecoderPlan& plan) {
-    read_decoder_sizes(config, plan);
-    const Latent latent = read_latent(config, plan.hidden);
-    AttentionPlan& attention = plan.layer().attention;
+/// Attention of a plan, and what follows from it for masks and tables.
+void use_latent(AttentionPlan& attention, const Latent& latent) {
     attention.heads = latent.heads;
     attention.kv_heads = latent.heads;
     attention.head_dim = latent.plain + latent.rotated;
     attention.rotary_dim = latent.rotated;
-    attention.weights = [latent](BlockBuilder& b) { latent_weights(b, latent); };
+    attention.rotation = latent.rotation;
+    attention.build = [latent](BlockBuilder& b, int x, int cos, int sin, int mask) {
+        const int out = latent_attention(b, x, cos, sin, mask, latent);
+        if (latent.index_heads > 0) indexer_weights(b, latent);
+        return out;
+    };
+}
+
+void configure_deepseek(ConfigReader& config, DecoderPlan& plan) {
+    read_decoder_sizes(config, plan);
+    Latent latent = read_latent(config, plan.hidden);
+    const bool third = config.knows("norm_topk_prob");  // DeepSeek-V3; the class of V2 ignores it
+    if (!third) latent.rotation = Rotation::latent_complex;
+    use_latent(plan.layer().attention, latent);
     read_deepseek_experts(config, plan);
-    plan.step_unsupported = kNoLatent;
+    for (LayerPlan& layer : plan.kinds) {
+        layer.mlp.experts.form = third ? RouterForm::deepseek_v3 : RouterForm::deepseek_v2;
+        layer.mlp.experts.normalised = third && config.flag("norm_topk_prob");
+    }
 }
 
 void configure_glm_moe_dsa(ConfigReader& config, DecoderPlan& plan) {
@@ -251,14 +306,9 @@ void configure_glm_moe_dsa(ConfigReader& config, DecoderPlan& plan) {
     Latent latent = read_latent(config, plan.hidden);
     latent.index_heads = config.size("index_n_heads", kLargestCount);
     latent.index_dim = config.size("index_head_dim");
-    AttentionPlan& attention = plan.layer().attention;
-    attention.heads = latent.heads;
-    attention.kv_heads = latent.heads;
-    attention.head_dim = latent.plain + latent.rotated;
-    attention.rotary_dim = latent.rotated;
-    attention.weights = [latent](BlockBuilder& b) { latent_weights(b, latent); };
+    use_latent(plan.layer().attention, latent);
     read_deepseek_experts(config, plan);
-    plan.step_unsupported = kNoLatent;
+    plan.step_unsupported = kNoIndexer;
 }
 
 void configure_glm4_moe(ConfigReader& config, DecoderPlan& plan) {

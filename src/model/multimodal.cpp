@@ -101,7 +101,7 @@ void configure_gemma3_vl(ConfigReader& config, Parts& parts) {
     ConfigReader vision_config = config.nested("vision_config", "siglip_vision_model",
                                                vision_keys::siglip);
     const ContrastiveVision vision = read_siglip_vision(vision_config);
-    add_contrastive_vision(parts, "model.vision_tower.vision_model.", vision);
+    add_contrastive_vision(parts, "model.vision_tower.", vision);
     parts.add("model.multi_modal_projector.", "projector", [&](BlockBuilder& b) {
         b.parameter("mm_input_projection_weight", {vision.hidden, plan.hidden}, kVision);
         b.norm_weights("mm_soft_emb_norm", vision.hidden, norms::rms_one_plus, kVision);
@@ -202,7 +202,7 @@ void configure_llava(ConfigReader& config, Parts& parts) {
     ConfigReader vision_config =
         config.nested("vision_config", "clip_vision_model", vision_keys::clip_in_llava);
     const ContrastiveVision vision = read_clip_vision(vision_config);
-    add_contrastive_vision(parts, "model.vision_tower.vision_model.", vision);
+    add_contrastive_vision(parts, "model.vision_tower.", vision);
     const bool bias = config.flag("multimodal_projector_bias");
     parts.add("model.multi_modal_projector.", "projector", [&](BlockBuilder& b) {
         b.linear_weights("linear_1", vision.hidden, plan.hidden, bias, kVision);

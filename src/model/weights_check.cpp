@@ -1,13 +1,17 @@
 /// A weight file beside the model: what each has that the other has not, and why.
 
 #include <algorithm>
+#include <charconv>
 #include <cstdlib>
+#include <set>
+#include <string>
 #include <unordered_map>
 #include <unordered_set>
 
 #include <fmt/format.h>
 
 #include "membudget/model.hpp"
+#include "model/stored_names.hpp"
 
 namespace membudget {
 
@@ -36,6 +40,9 @@ constexpr Extra kExtras[] = {
     {".running_var", true, kBuffer},
     {".e_score_correction_bias", true, kBuffer},
     {"rope_freqs.weight", true, kBuffer},
+    {"rope_factors_long.weight", true, kBuffer},
+    {"rope_factors_short.weight", true, kBuffer},
+    {".exp_probs_b.bias", true, kBuffer},
     {".EncDecAttention.relative_attention_bias.weight", true, "a leftover that no class uses"},
     {".weight_scale_inv", true, kScale},
     {".weight_scale", true, kScale},
@@ -57,59 +64,22 @@ std::string_view reason_of_extra(std::string_view name) {
     return {};
 }
 
-/// A parameter of the model under the name that a file gives it.
+/// A parameter of the model.
 struct Expected {
-    std::string name;
+    std::string name;  ///< in the class
     const Parameter* parameter = nullptr;
-    bool found = false;
-    std::int64_t pieces = 0;  ///< tensors of single experts that were found of a stack of all
+    std::int64_t pieces = 1;  ///< tensors that a file of the usual names has of it
+    std::int64_t found = 0;
+    [[nodiscard]] bool complete() const { return found >= pieces; }
 };
 
-/// The parts of a single expert, and the stack over all experts that a class makes of them:
-/// `...experts.7.w1.weight` is half of a row of `...experts.gate_up_proj`.
-struct ExpertPart {
-    std::string_view part;
-    std::string_view stack;
-    int parts;  ///< of one expert in the stack
+/// What a file may hold under one name, where `*` stands for an index below `count`.
+struct Slot {
+    std::vector<std::size_t> expected;  ///< the parameters of which it is all or a piece
+    std::vector<std::int64_t> shape;
+    std::int64_t count = 1;
+    bool whole = false;  ///< all of its parameter, however many pieces the usual names have of it
 };
-constexpr ExpertPart kExpertParts[] = {
-    {"w1", "gate_up_proj", 2},        {"w3", "gate_up_proj", 2}, {"w2", "down_proj", 1},
-    {"gate_proj", "gate_up_proj", 2}, {"up_proj", "gate_up_proj", 2},
-    {"down_proj", "down_proj", 1},
-};
-
-/// Module names that the class changed after the files were published.
-struct Renamed {
-    std::string_view on_disk, in_class;
-};
-constexpr Renamed kRenamed[] = {{".block_sparse_moe.", ".mlp."}};
-
-std::string name_in_class(std::string name) {
-    for (const Renamed& renamed : kRenamed)
-        if (const std::size_t at = name.find(renamed.on_disk); at != name.npos)
-            name.replace(at, renamed.on_disk.size(), renamed.in_class);
-    return name;
-}
-
-/// Where a tensor of one expert belongs: `stack` is empty when the name is none of one.
-struct ExpertName {
-    std::string stack;
-    int parts = 1;
-};
-ExpertName expert_name(std::string_view name) {
-    constexpr std::string_view kExperts = ".experts.";
-    constexpr std::string_view kWeight = ".weight";
-    const std::size_t at = name.rfind(kExperts);
-    if (at == name.npos || !name.ends_with(kWeight)) return {};
-    std::string_view rest = name.substr(at + kExperts.size());
-    rest.remove_suffix(kWeight.size());
-    const std::size_t dot = rest.find('.');
-    if (dot == 0 || dot == rest.npos || rest.find_first_not_of("0123456789") != dot) return {};
-    for (const ExpertPart& part : kExpertParts)
-        if (rest.substr(dot + 1) == part.part)
-            return {fmt::format("{}{}", name.substr(0, at + kExperts.size()), part.stack), part.parts};
-    return {};
-}
 
 std::string name_of_copy(const std::string& prefix, std::int64_t layer, std::string_view name) {
     const std::size_t at = prefix.find("{}");
@@ -121,8 +91,21 @@ std::string shape_text(const std::vector<std::int64_t>& shape) {
     return fmt::format("[{}]", fmt::join(shape, ", "));
 }
 
+Elements elements_of_shape(const std::vector<std::int64_t>& shape) {
+    Elements product{1};
+    for (const std::int64_t extent : shape) product = product * extent;
+    return product;
+}
+
 std::int64_t distance(std::int64_t total, Elements bytes) {
     return std::abs(total - bytes.count());
+}
+
+/// Shapes agree up to extents of 1, which formats add and drop.
+bool same_shape(std::vector<std::int64_t> a, std::vector<std::int64_t> b) {
+    std::erase(a, 1);
+    std::erase(b, 1);
+    return a == b;
 }
 
 /// Compares one file with one model, tensor by tensor.
@@ -130,44 +113,68 @@ class Comparison {
 public:
     Comparison(const Model& model, const WeightFile& file) : model_(model), file_(file) {
         out_.parameters = count_parameters(model).total;
-        expect_parameters();
     }
 
     WeightCheck run() {
-        if (file_.format == WeightFormat::gguf) {
+        if (!expect_parameters()) {
             compare_elements();
             return std::move(out_);
         }
         find_further_layers();
         for (const WeightTensor& tensor : file_.tensors) compare(tensor);
         for (const Expected& expected : expected_)
-            if (!expected.found) report_missing(expected);
+            if (!expected.complete()) report_missing(expected);
         if (file_.format == WeightFormat::index) compare_total();
         return std::move(out_);
     }
 
 private:
-    void expect_parameters() {
+    /// False when the names of the file's format are not known for this model.
+    bool expect_parameters() {
         for (const Section& section : model_.sections) {
             std::int64_t layer = section.first_index;
             for (std::int64_t copy = 0; copy < section.count; ++copy)
                 for (const int index : section.pattern) {
-                    for (const Parameter& p :
-                         model_.blocks[static_cast<std::size_t>(index)].parameters)
-                        expected_.push_back({name_of_copy(section.prefix, layer,
-                                                          p.checkpoint_name.empty()
-                                                              ? p.name
-                                                              : p.checkpoint_name),
-                                             &p});
+                    const Block& block = model_.blocks[static_cast<std::size_t>(index)];
+                    for (const Parameter& parameter : block.parameters)
+                        if (!expect(section.prefix, layer, block, parameter)) return false;
                     ++layer;
                 }
         }
-        for (std::size_t i = 0; i < expected_.size(); ++i) {
-            const std::string_view name = expected_[i].name;
-            by_name_.emplace(name, i);
-            // Files of the bare base model lack the first component: "h.0" for "transformer.h.0".
-            if (const std::size_t dot = name.find('.'); dot != name.npos)
-                without_base_.emplace(name.substr(dot + 1), i);
+        return true;
+    }
+
+    bool expect(const std::string& prefix, std::int64_t layer, const Block& block,
+                const Parameter& parameter) {
+        const std::size_t index = expected_.size();
+        const std::string name = name_of_copy(prefix, layer, parameter.name);
+        expected_.push_back({name, &parameter});
+        if (file_.format == WeightFormat::gguf) {
+            const std::vector<StoredPiece> pieces =
+                gguf_pieces(prefix + parameter.name, layer, parameter.shape, block);
+            add_pieces(index, pieces);
+            return !pieces.empty();
+        }
+        if (!parameter.checkpoint_name.empty())
+            add_pieces(index, stored_pieces(name_of_copy(parameter.checkpoint_name, layer, {}),
+                                            parameter.shape));
+        slots_.emplace(name, Slot{{index}, parameter.shape, 1, true});
+        // Files of the bare base model lack the first component: "h.0" for "transformer.h.0".
+        if (const std::size_t dot = name.find('.'); dot != name.npos)
+            bases_.insert(name.substr(0, dot + 1));
+        return true;
+    }
+
+    /// Parameters that share a name are joined along the first dimension.
+    void add_pieces(std::size_t index, const std::vector<StoredPiece>& pieces) {
+        expected_[index].pieces = 0;
+        for (const StoredPiece& piece : pieces) {
+            expected_[index].pieces += piece.count;
+            const auto [it, fresh] =
+                slots_.try_emplace(piece.name, Slot{{index}, piece.shape, piece.count});
+            if (fresh) continue;
+            it->second.expected.push_back(index);
+            if (!piece.shape.empty()) it->second.shape.front() += piece.shape.front();
         }
     }
 
@@ -182,35 +189,33 @@ private:
             }
     }
 
-    Expected* find(std::string_view name) {
-        if (const auto it = by_name_.find(name); it != by_name_.end()) return &expected_[it->second];
-        const auto it = without_base_.find(name);
-        return it != without_base_.end() ? &expected_[it->second] : nullptr;
+    const Slot* find(const std::string& name) const {
+        if (const Slot* slot = find_whole(name)) return slot;
+        for (const std::string& base : bases_)
+            if (const Slot* slot = find_whole(base + name)) return slot;
+        return nullptr;
     }
 
-    /// True when the tensor is that of one expert, of which the class stacks all.
-    bool compare_expert(const WeightTensor& tensor, const std::string& name) {
-        const ExpertName expert = expert_name(name);
-        Expected* const stack = expert.stack.empty() ? nullptr : find(expert.stack);
-        if (stack == nullptr || stack->found || stack->parameter->shape.size() != 3) return false;
-        const std::vector<std::int64_t>& shape = stack->parameter->shape;
-        const std::vector<std::int64_t> piece{shape[1] / expert.parts, shape[2]};
-        ++out_.matched;
-        if (++stack->pieces == shape[0] * expert.parts) stack->found = true;
-        own_ += Elements(piece[0]) * piece[1];
-        if (file_.format == WeightFormat::safetensors && tensor.shape != piece) {
-            --out_.matched;
-            differ(tensor.name, fmt::format("expected shape {}; got {}", shape_text(piece),
-                                            shape_text(tensor.shape)), {});
+    /// The slot of that name, or of that name with `*` for one of its indices.
+    const Slot* find_whole(const std::string& name) const {
+        if (const auto it = slots_.find(name); it != slots_.end()) return &it->second;
+        for (std::size_t dot = name.find('.'); dot != name.npos; dot = name.find('.', dot + 1)) {
+            const std::size_t end = std::min(name.find('.', dot + 1), name.size());
+            std::int64_t index = 0;
+            const char* const last = name.data() + end;
+            const auto parsed = std::from_chars(name.data() + dot + 1, last, index);
+            if (parsed.ec != std::errc() || parsed.ptr != last || index < 0) continue;
+            std::string pattern = name;
+            pattern.replace(dot + 1, end - dot - 1, "*");
+            const auto it = slots_.find(pattern);
+            if (it != slots_.end() && index < it->second.count) return &it->second;
         }
-        return true;
+        return nullptr;
     }
 
     void compare(const WeightTensor& tensor) {
-        const std::string name = name_in_class(tensor.name);
-        Expected* expected = find(name);
-        if (expected == nullptr && compare_expert(tensor, name)) return;
-        if (expected == nullptr || expected->found) {
+        const Slot* slot = find(tensor.name);
+        if (slot == nullptr || expected_[slot->expected.front()].complete()) {
             std::string_view reason = reason_of_extra(tensor.name);
             for (const std::string_view layer : further_layers_)
                 if (reason.empty() && tensor.name.starts_with(layer)) reason = kFurtherTokens;
@@ -218,31 +223,36 @@ private:
             explained_extras_ += !reason.empty();
             return;
         }
-        expected->found = true;
-        const Elements elements = expected->parameter->elements();
-        if (expected->parameter->tied_to.empty()) {
-            own_ += elements;
-        } else {
-            tied_ += elements;
-            stored_as_copy_.insert(expected->parameter->tied_to);
+        for (const std::size_t index : slot->expected) {
+            Expected& expected = expected_[index];
+            expected.found = slot->whole ? expected.pieces : expected.found + 1;
+            if (!expected.parameter->tied_to.empty())
+                stored_as_copy_.insert(expected.parameter->tied_to);
         }
-        if (file_.format == WeightFormat::safetensors && tensor.shape != expected->parameter->shape) {
-            differ(tensor.name, fmt::format("expected shape {}; got {}",
-                                            shape_text(expected->parameter->shape),
+        const bool own = expected_[slot->expected.front()].parameter->tied_to.empty();
+        (own ? own_ : tied_) += elements_of_shape(slot->shape);
+        const bool shaped = file_.format != WeightFormat::index;
+        if (shaped && !agrees(tensor.shape, slot->shape)) {
+            differ(tensor.name, fmt::format("expected shape {}; got {}", shape_text(slot->shape),
                                             shape_text(tensor.shape)), {});
             return;
         }
         ++out_.matched;
     }
 
+    [[nodiscard]] bool agrees(const std::vector<std::int64_t>& got,
+                              const std::vector<std::int64_t>& expected) const {
+        if (file_.format != WeightFormat::gguf) return got == expected;
+        return same_shape(got, expected);
+    }
+
     void report_missing(const Expected& expected) {
         // A file holds a tied tensor under one of its names.
         if (!expected.parameter->tied_to.empty() || stored_as_copy_.contains(expected.name)) return;
         differ(expected.name,
-               expected.pieces == 0 ? "in the model, not in the file"
-                                    : fmt::format("expected the tensors of all {} experts; got {} "
-                                                  "tensors", expected.parameter->shape.front(),
-                                                  expected.pieces), {});
+               expected.found == 0 ? "in the model, not in the file"
+                                   : fmt::format("expected {} tensors of its pieces; got {}",
+                                                 expected.pieces, expected.found), {});
         names_agree_ = false;
     }
 
@@ -274,7 +284,8 @@ private:
                        : std::string());
     }
 
-    /// A converter renames, splits and joins tensors, but keeps their elements.
+    /// A converter renames, splits and joins tensors, but keeps their elements: what is left to
+    /// compare where its names are not known.
     void compare_elements() {
         Elements stored;
         for (const WeightTensor& tensor : file_.tensors) {
@@ -297,7 +308,8 @@ private:
     const WeightFile& file_;
     WeightCheck out_;
     std::vector<Expected> expected_;
-    std::unordered_map<std::string_view, std::size_t> by_name_, without_base_;
+    std::unordered_map<std::string, Slot> slots_;  ///< by the names that a file may use
+    std::set<std::string> bases_;                  ///< "model.", "lm_head."
     std::vector<std::string_view> further_layers_;  ///< prefixes: "model.layers.61."
     std::unordered_set<std::string_view> stored_as_copy_;  ///< own names of the tied ones found
     Elements own_, tied_;  ///< of the parameters that the file holds: own storages, tied copies

@@ -293,6 +293,7 @@ Report estimate_form(const ReportData& data) {
                  total == Total::allocated ? terms_elsewhere(ledger) : std::nullopt});
     report.sections.push_back({totals_table(ledger, scale), std::nullopt});
     report.sections.push_back({phases_table(ledger, scale), std::nullopt});
+    if (data.receipt) add_evidence(report, *data.receipt, ledger);
     add_notes(report, "Warnings", ledger.warnings);
     add_techniques(report, of, scale);
     add_notes(report, "Assumptions", ledger.assumptions);

@@ -12,7 +12,10 @@ namespace membudget::report {
 [[nodiscard]] Report compare_form(const ReportData& data);
 [[nodiscard]] Report explain_form(const ReportData& data);
 [[nodiscard]] Report inspect_form(const ReportData& data);
+[[nodiscard]] Report timeline_form(const ReportData& data);
 [[nodiscard]] Report list_form(const ReportData& data);
+[[nodiscard]] Report trace_form(const ReportData& data);
+[[nodiscard]] Report reconcile_form(const ReportData& data);
 
 /// What a job is, in a few lines under the title of its report.
 [[nodiscard]] std::vector<std::string> job_facts(const Job& job);
@@ -22,5 +25,9 @@ namespace membudget::report {
 void add_notes(Report& report, std::string title, std::span<const Warning> warnings);
 void add_notes(Report& report, std::string title, std::span<const Assumption> assumptions);
 void add_notes(Report& report, std::string title, std::span<const std::string> lines);
+/// Findings with their evidence, what they do not prove and the next measurement.
+void add_findings(Report& report, std::span<const Finding> findings);
+/// What an earlier run measured, beside the terms as they are estimated now.
+void add_evidence(Report& report, const Receipt& receipt, const Ledger& ledger);
 
 }  // namespace membudget::report

@@ -73,7 +73,7 @@ void add_component(Tree& tree, const ComponentCounts& counts) {
     if (hidden > 0) tree.add(fmt::format("  {} more", counts.groups.size() - shown), "", hidden, rest);
 }
 
-ReportTable totals_table(const ParameterCounts& counts) {
+ReportTable totals_table(const ParameterCounts& counts, bool adapted) {
     ReportTable table;
     table.columns = {{"Totals", Align::left}, {"count", Align::right}, {"what it is", Align::left}};
     const auto add = [&](const char* name, Elements elements, const char* doc) {
@@ -82,7 +82,30 @@ ReportTable totals_table(const ParameterCounts& counts) {
     add("total", counts.total, "in memory: a tied tensor counts once");
     add("untied_total", counts.untied, "as if nothing were tied");
     add("active", counts.active, "used for one token: all but the experts it is not routed to");
-    add("trainable", counts.trainable, "what the class itself does not freeze");
+    add("trainable", counts.trainable, adapted ? "what is trained" : "what the class itself does not freeze");
+    return table;
+}
+
+/// In which types the tensors are held: of interest once they are not all of one.
+ReportTable held_table(const Model& model) {
+    const std::vector<HeldBytes> held = held_bytes(model);
+    Bytes whole;
+    for (const HeldBytes& one : held) whole += one.bytes;
+    const Scale& scale = scale_for(whole);
+    ReportTable table;
+    table.columns = {{"Held as", Align::left},
+                     {"tensors", Align::right},
+                     {"bytes", Align::right},
+                     {std::string(scale.decimal), Align::right}};
+    std::int64_t tensors = 0;
+    const auto add = [&](std::string name, std::int64_t count, Bytes bytes) {
+        table.rows.push_back({std::move(name), group_digits(count), group_digits(bytes.count()),
+                              scale.in_decimal(bytes)});
+        tensors += count;
+    };
+    for (const HeldBytes& one : held) add(std::string(one.dtype->name), one.tensors, one.bytes);
+    add("total", tensors, whole);
+    table.total_rows = 1;
     return table;
 }
 
@@ -100,7 +123,9 @@ Report inspect_form(const ReportData& data) {
                                        group_digits(counts.total.count())));
     report.facts.push_back(own == nullptr ? "the config names no type of the weights"
                                           : fmt::format("weights published in {}", own->name));
-    report.sections.push_back({totals_table(counts), std::nullopt});
+    report.sections.push_back({totals_table(counts, model.adapted), std::nullopt});
+
+    if (model.adapted) report.sections.push_back({held_table(model), std::nullopt});
 
     Tree tree(counts.total, own);
     std::vector<std::string> notes;

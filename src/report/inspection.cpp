@@ -75,6 +75,25 @@ std::vector<ComponentCounts> components_of(const Model& model) {
     return out;
 }
 
+std::vector<HeldBytes> held_bytes(const Model& model) {
+    const Dtype* own = dtype_of(model);
+    std::vector<HeldBytes> out;
+    const auto hold = [&](const Dtype& type, std::int64_t copies, Bytes bytes) {
+        auto same = std::find_if(out.begin(), out.end(), [&](const HeldBytes& h) { return h.dtype == &type; });
+        if (same == out.end()) same = out.insert(out.end(), {&type, 0, Bytes(0)});
+        same->tensors += copies;
+        same->bytes += bytes * copies;
+    };
+    model.for_each_parameter([&](const std::string&, const Parameter& parameter, std::int64_t copies) {
+        if (!parameter.tied_to.empty()) return;
+        for (const StoredTensor& tensor : parameter.stored) hold(*tensor.dtype, copies, tensor.bytes());
+        if (!parameter.stored.empty()) return;
+        const Dtype& type = parameter.dtype != nullptr ? *parameter.dtype : own != nullptr ? *own : dtype::fp32;
+        hold(type, copies, parameter.bytes(type));
+    });
+    return out;
+}
+
 void for_each_tensor(const Model& model,
                      const std::function<void(const std::string&, const std::string&,
                                               const std::string&, const Parameter&)>& visit) {
@@ -84,11 +103,9 @@ void for_each_tensor(const Model& model,
             for (const int block : section.pattern) {
                 for (const Parameter& parameter :
                      model.blocks[static_cast<std::size_t>(block)].parameters) {
-                    const auto full = [&](const std::string& name) {
-                        return name.empty() ? name : with_index(section.prefix + name, index);
-                    };
-                    visit(full(parameter.name), with_index(parameter.tied_to, index),
-                          full(parameter.checkpoint_name), parameter);
+                    visit(with_index(section.prefix + parameter.name, index),
+                          with_index(parameter.tied_to, index),
+                          with_index(parameter.checkpoint_name, index), parameter);
                 }
                 ++index;
             }

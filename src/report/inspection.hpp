@@ -38,6 +38,16 @@ struct ComponentCounts {
 /// The components that `model` has, in the order of `kComponents`.
 [[nodiscard]] std::vector<ComponentCounts> components_of(const Model& model);
 
+/// What the model's tensors hold in one type; a tied tensor counts once.
+struct HeldBytes {
+    const Dtype* dtype = nullptr;
+    std::int64_t tensors = 0;
+    Bytes bytes;
+};
+/// The types in which the parameters are held, in the order of first use. What has no type of its own
+/// is in the type that the config names, else in fp32.
+[[nodiscard]] std::vector<HeldBytes> held_bytes(const Model& model);
+
 /// Calls `visit` for every tensor in execution order, the index of its layer filled in. Both names
 /// are full ones; `tied_to` is the name of the tensor whose storage it shares, or empty.
 void for_each_tensor(const Model& model,

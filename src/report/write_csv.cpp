@@ -1,5 +1,6 @@
 #include <string>
 
+#include "report/events.hpp"
 #include "report/figures.hpp"
 #include "report/inspection.hpp"
 #include "report/writers.hpp"
@@ -47,6 +48,18 @@ void append_terms(std::string& out, const ReportData& data) {
         }
 }
 
+void append_events(std::string& out, const Timeline& timeline) {
+    append_record(out, {"index", "phase", "pass", "micro_batch", "op", "term", "made_by", "tensor",
+                        "bytes", "rounding_bytes", "copies", "live_bytes"});
+    for_each_event(timeline, [&](const EventRecord& event) {
+        append_record(out, {std::to_string(event.index), std::string(name_of(event.phase)),
+                            std::string(event.pass), event.micro_batch < 0 ? "" : std::to_string(event.micro_batch), event.op,
+                            std::string(event.term), event.made_by, std::string(event.tensor),
+                            std::to_string(event.bytes), std::to_string(event.rounding),
+                            std::to_string(event.copies), std::to_string(event.live)});
+    });
+}
+
 void append_tensors(std::string& out, const Model& model) {
     append_record(out, {"name", "checkpoint_name", "component", "shape", "elements", "trainable",
                         "tied_to"});
@@ -58,6 +71,37 @@ void append_tensors(std::string& out, const Model& model) {
     });
 }
 
+/// What a trace comes to, as one long table: the points of the curve, the steps, what was live.
+void append_traces(std::string& out, const ReportData& data) {
+    append_record(out, {"file", "subject", "what", "name", "at", "live_bytes", "reserved_bytes", "device_bytes"});
+    for (const TraceReport& trace : data.traces)
+        for (const TraceSubject& subject : trace.summary.subjects) {
+            const auto add = [&](std::string what, std::string name, std::string at, const std::optional<Bytes>& live,
+                                 const std::optional<Bytes>& reserved, const std::optional<Bytes>& device) {
+                append_record(out, {trace.summary.file, subject.name, std::move(what), std::move(name), std::move(at),
+                                    text_of(live), text_of(reserved), text_of(device)});
+            };
+            for (const CurvePoint& point : subject.curve.points)
+                add("curve", std::string(subject.curve.axis), std::to_string(point.at), point.live, point.reserved,
+                    point.device);
+            for (const StepLevel& step : subject.steps)
+                add("step", subject.steps_by, std::to_string(step.step), step.live, step.reserved, step.device);
+            for (const MarkedPeak& phase : subject.phases) add("phase", phase.name, "", phase.peak, {}, {});
+            for (const LiveShare& share : subject.categories) add("category", share.name, "", share.bytes, {}, {});
+            for (const LiveShare& share : subject.stacks) add("stack", share.name, "", share.bytes, {}, {});
+        }
+}
+
+void append_reconciliation(std::string& out, const Reconciliation& reconciliation) {
+    append_record(out, {"path", "metric", "lower_bytes", "estimate_bytes", "upper_bytes", "measured_bytes",
+                        "residual_bytes", "confirmed", "measured_as"});
+    for (const auto* lines : {&reconciliation.totals, &reconciliation.phases, &reconciliation.terms})
+        for (const ReconciledLine& line : *lines)
+            append_record(out, {line.path, line.metric, text_of(line.lower), text_of(line.estimate),
+                                text_of(line.upper), text_of(line.measured), text_of(line.residual()),
+                                line.confirmed() ? "true" : "false", line.measured_as});
+}
+
 }  // namespace
 
 std::string write_csv(const ReportData& data, const WriteOptions&) {
@@ -67,7 +111,13 @@ std::string write_csv(const ReportData& data, const WriteOptions&) {
         for (const auto& row : data.listing->rows) append_record(out, row);
         return out;
     }
-    if (data.inspection)
+    if (data.command == "trace")
+        append_traces(out, data);
+    else if (data.reconciliation)
+        append_reconciliation(out, *data.reconciliation);
+    else if (data.timeline)
+        append_events(out, *data.timeline->timeline);
+    else if (data.inspection)
         append_tensors(out, *data.inspection->model);
     else
         append_terms(out, data);

@@ -2,8 +2,10 @@
 
 #include <utility>
 
+#include "report/events.hpp"
 #include "report/figures.hpp"
 #include "report/inspection.hpp"
+#include "report/json_trace.hpp"
 #include "report/writers.hpp"
 
 /// The contract with scripts: every key is always there, in this order; what is unknown is null,
@@ -195,6 +197,19 @@ void add_comparison(Json& out, const ReportData& data) {
                            {"limit_bytes", bytes_or_null(data.baseline->limit)}};
 }
 
+Json micro_batch_or_null(std::int64_t index) {
+    return index == kNoMicroBatch ? Json(nullptr) : Json(index);
+}
+
+Json instant_of(const std::optional<Instant>& at) {
+    if (!at) return nullptr;
+    return {{"phase", name_of(at->stretch.leaf->phase)},
+            {"op", text_or_null(at->op)},
+            {"pass", text_or_null(at->stretch.leaf->pass)},
+            {"micro_batch", micro_batch_or_null(at->stretch.micro_batch)},
+            {"live_bytes", at->live.count()}};
+}
+
 void add_explanation(Json& out, const ReportData& data) {
     out["explained"] = nullptr;
     if (!data.explanation) return;
@@ -203,17 +218,45 @@ void add_explanation(Json& out, const ReportData& data) {
         tensors.push_back({{"term", tensor.term},
                            {"op", tensor.op},
                            {"tensor", tensor.what},
-                           {"bytes", tensor.bytes.count()}});
+                           {"bytes", tensor.bytes.count()},
+                           {"rounding_bytes", tensor.rounding.count()},
+                           {"copies", tensor.copies},
+                           {"made_in", text_or_null(tensor.made_in)},
+                           {"freed_by", text_or_null(tensor.freed_by)}});
     const Ledger& ledger = data.reports.front().estimate->ledger;
-    out["explained"] = {{"path", data.explanation->path},
+    out["explained"] = {{"path", text_or_null(data.explanation->path)},
+                        {"at", instant_of(data.explanation->at)},
                         {"at_peak_bytes", at_peak(ledger, data.explanation->path).count()},
                         {"tensors", std::move(tensors)}};
+}
+
+/// One event a line: they are many, and are never all in memory as values.
+void put_events(std::string& text, const Timeline& timeline) {
+    std::string lines;
+    for_each_event(timeline, [&](const EventRecord& event) {
+        const Json record = {{"phase", name_of(event.phase)},
+                             {"pass", text_or_null(std::string(event.pass))},
+                             {"micro_batch", micro_batch_or_null(event.micro_batch)},
+                             {"op", text_or_null(event.op)},
+                             {"term", event.term},
+                             {"made_by", text_or_null(event.made_by)},
+                             {"tensor", text_or_null(std::string(event.tensor))},
+                             {"bytes", event.bytes},
+                             {"rounding_bytes", event.rounding},
+                             {"copies", event.copies},
+                             {"live_bytes", event.live}};
+        lines += (lines.empty() ? "\n    " : ",\n    ") + record.dump();
+    });
+    constexpr std::string_view kEmpty = "\n  \"events\": []";  // only the envelope is indented by two
+    const std::size_t place = text.find(kEmpty);
+    MEMBUDGET_ENSURE(place != std::string::npos, "an envelope has a place for the events");
+    text.insert(place + kEmpty.size() - 1, lines + "\n  ");
 }
 
 void add_inspection(Json& out, const ReportData& data) {
     for (const char* key : {"name", "family", "architecture", "source", "dtype", "parameters"})
         out[key] = nullptr;
-    for (const char* key : {"components", "tensors", "notes"}) out[key] = Json::array();
+    for (const char* key : {"held", "components", "tensors", "notes"}) out[key] = Json::array();
     out["step_unsupported"] = nullptr;
     if (!data.inspection) return;
     const Model& model = *data.inspection->model;
@@ -228,6 +271,9 @@ void add_inspection(Json& out, const ReportData& data) {
                          {"untied_total", counts.untied.count()},
                          {"active", counts.active.count()},
                          {"trainable", counts.trainable.count()}};
+    for (const HeldBytes& held : held_bytes(model))
+        out["held"].push_back(
+            {{"dtype", held.dtype->name}, {"tensors", held.tensors}, {"bytes", held.bytes.count()}});
     for (const ComponentCounts& component : components_of(model))
         out["components"].push_back(
             {{"component", name_of(component.component)},
@@ -239,11 +285,18 @@ void add_inspection(Json& out, const ReportData& data) {
              {"fp32_bytes", bytes_of(component.total, dtype::fp32).count()}});
     for_each_tensor(model, [&](const std::string& name, const std::string& tied_to,
                                const std::string& checkpoint_name, const Parameter& parameter) {
+        Json stored = Json::array();
+        for (const StoredTensor& tensor : parameter.stored)
+            stored.push_back({{"name", tensor.name}, {"dtype", tensor.dtype->name}, {"shape", tensor.shape}});
         out["tensors"].push_back({{"name", name},
                                   {"checkpoint_name", text_or_null(checkpoint_name)},
                                   {"component", name_of(parameter.component)},
                                   {"shape", parameter.shape},
                                   {"trainable", parameter.trainable},
+                                  {"dtype", parameter.dtype == nullptr || !parameter.stored.empty()
+                                                ? Json(nullptr)
+                                                : Json(parameter.dtype->name)},
+                                  {"stored", std::move(stored)},
                                   {"tied_to", text_or_null(tied_to)}});
     });
     out["notes"] = model.notes;
@@ -275,10 +328,16 @@ std::string write_json(const ReportData& data, const WriteOptions&) {
         add_listing(out, data);
     else if (data.command == "inspect")
         add_inspection(out, data);
+    else if (data.command == "trace")
+        add_traces(out, data);
+    else if (data.command == "reconcile")
+        add_reconciliation(out, data);
     else
         add_body(out, data.reports.empty() ? nullptr : &data.reports.front());
     if (data.command == "compare") add_comparison(out, data);
     if (data.command == "explain") add_explanation(out, data);
+    if (data.command == "estimate") add_evidence(out, data);
+    if (data.command == "timeline") out["events"] = Json::array();
     out["errors"] = Json::array();
     for (const Diagnostic& error : data.errors.list())
         out["errors"].push_back({{"file", text_or_null(error.file)},
@@ -286,7 +345,9 @@ std::string write_json(const ReportData& data, const WriteOptions&) {
                                  {"message", error.message},
                                  {"hint", text_or_null(error.hint)}});
     // File names need not be UTF-8: what is not is replaced, never a reason to fail.
-    return out.dump(2, ' ', false, Json::error_handler_t::replace) + '\n';
+    std::string text = out.dump(2, ' ', false, Json::error_handler_t::replace) + '\n';
+    if (data.timeline) put_events(text, *data.timeline->timeline);
+    return text;
 }
 
 }  // namespace membudget::report

@@ -1,5 +1,6 @@
 #include <fmt/format.h>
 
+#include "report/chart.hpp"
 #include "report/writers.hpp"
 
 namespace membudget::report {
@@ -71,6 +72,9 @@ std::string write_markdown(const ReportData& data, const WriteOptions&) {
         out += '\n';
     }
     for (const ReportSection& section : report.sections) {
+        if (!section.drawing.empty()) out += fmt::format("\n```text\n{}```\n", section.drawing);
+        if (section.chart)
+            out += fmt::format("\n```text\n{}```\n", draw_chart(*section.chart, 80, false));
         if (section.table) {
             out += '\n';
             append_table(out, *section.table);

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "report/chart.hpp"
 #include "report/writers.hpp"
 
 namespace membudget::report {
@@ -69,7 +70,7 @@ std::vector<std::size_t> column_widths(const ReportTable& table, int width) {
         for (std::size_t i = 0; i < row.size(); ++i)
             widths[i] = std::max(widths[i], columns_of(row[i]));
     constexpr std::size_t kFirstColumn = 22;  // tables below each other line up
-    constexpr std::size_t kNarrowestProse = 36;
+    constexpr std::size_t kNarrowestProse = 28;
     widths.front() = std::max(widths.front(), kFirstColumn);
     std::size_t before = 2 * (widths.size() - 1);
     for (std::size_t i = 0; i + 1 < widths.size(); ++i) before += widths[i];
@@ -149,6 +150,8 @@ std::string write_text(const ReportData& data, const WriteOptions& options) {
     }
     for (const ReportSection& section : report.sections) {
         if (!out.empty()) out += '\n';
+        out += section.drawing;
+        if (section.chart) out += draw_chart(*section.chart, options.width, options.colour);
         if (section.table) append_table(out, *section.table, paint, options.width);
         if (section.notes) append_notes(out, *section.notes, paint, options.width);
     }

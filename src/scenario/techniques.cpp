@@ -35,6 +35,9 @@ bool is_lowered(const KeyTree* from, const KeyTree* to) {
     return from != nullptr && to != nullptr && count_in(to, 1) < count_in(from, 1);
 }
 bool is_anything(const KeyTree*, const KeyTree* to) { return is_set(to); }
+bool is_quantized(const KeyTree*, const KeyTree* to) {
+    return is_set(to) && name_in(to, "type") != "none";
+}
 bool is_true(const KeyTree*, const KeyTree* to) {
     return to != nullptr && to->is(KeyTree::Kind::boolean) && to->boolean();
 }
@@ -220,6 +223,13 @@ Patch train_adapters(const KeyTree& spec, const Job& job) {
     return merge_patch(
         patch_at("/training/lora/rank", KeyTree(std::int64_t{16})),
         patch_at("/training/lora/target_modules", KeyTree("all-linear")));
+}
+
+Patch quantize_base(const KeyTree& spec, const Job& job) {
+    if (job.model == nullptr || value_at(spec, "/training/quantization") != nullptr) return std::nullopt;
+    KeyTree patch = patch_at("/training/quantization", KeyTree("nf4"));
+    if (const Patch adapters = train_adapters(spec, job)) patch = merge_patch(std::move(patch), *adapters);
+    return patch;
 }
 
 // --- the table -----------------------------------------------------------------------------------
@@ -435,6 +445,32 @@ constexpr Technique kTechniques[] = {
         .patch = train_adapters,
         .doc = "freeze the model and train adapters of rank 16 on all linear layers",
         .source = "Hu et al. 2021, LoRA, arXiv:2106.09685"},
+    Technique{
+        .name = "qlora",
+        .pointer = "/training/quantization",
+        .term = "parameters",
+        .cost = "rounding of the frozen weights, and their dequantization in forward and in backward",
+        .limits = "only frozen linear modules: embeddings, norms and the output embedding stay, and become "
+                  "fp32 when the model is prepared; each dequantized weight is whole for a moment",
+        .measure = "the quality against an unquantized base, the step time, and the peak: activations then "
+                   "dominate",
+        .phases = kWholeStep,
+        .turned_on = is_quantized,
+        .patch = quantize_base,
+        .doc = "store the frozen weights in 4 bits (NF4) and train adapters",
+        .source = "Dettmers et al. 2023, QLoRA, arXiv:2305.14314"},
+    Technique{
+        .name = "freezing",
+        .pointer = "/training/freeze",
+        .term = "optimizer_states",
+        .cost = "what is frozen does not learn",
+        .limits = "weights stay, and so do the activations of everything above the lowest trained module",
+        .measure = "the quality, and the peak",
+        .phases = kWholeStep,
+        .turned_on = is_anything,
+        .patch = nullptr,
+        .doc = "train a part of the model only",
+        .source = "torch.nn.Parameter.requires_grad"},
     Technique{
         .name = "host_offload",
         .pointer = "/training/offload",

@@ -70,19 +70,17 @@ constexpr Field<CheckpointingSpec> kCheckpointingFields[] = {
     field::flag<&CheckpointingSpec::offload>("offload", "checkpointed inputs move to the host"),
 };
 
-constexpr Field<LoraSpec> kLoraFields[] = {
-    field::path<&LoraSpec::adapter_config>("adapter_config", "an adapter_config.json"),
-    field::count<&LoraSpec::rank>("rank", "rank of the adapters"),
-    field::count<&LoraSpec::alpha>("alpha", "scale of the adapters"),
-    field::real<&LoraSpec::dropout, 0, 1>("dropout", "number from 0 to 1",
-                                          "dropout before the adapters"),
-    field::names_or_name<&LoraSpec::target_modules>(
-        "target_modules", "modules that get adapters, or 'all-linear'"),
-    field::names<&LoraSpec::modules_to_save>("modules_to_save", "modules that are trained whole"),
-    field::flag<&LoraSpec::dora>("dora", "magnitudes are trained beside directions (DoRA)"),
-    field::flag<&LoraSpec::rslora>("rslora", "rank-stabilised scale"),
-    field::name<&LoraSpec::bias>("bias", "biases that are trained: none, all, lora_only"),
-    field::name<&LoraSpec::dtype>("dtype", "dtype of the adapters"),
+constexpr Field<QuantizationSpec> kQuantizationFields[] = {
+    field::name<&QuantizationSpec::row>("type", "quantization, or 'none'"),
+    field::flag<&QuantizationSpec::double_quant>("double_quant", "the scales are quantized too (nf4, fp4)"),
+    field::count<&QuantizationSpec::block_size>("block_size", "weights that share a scale (nf4, fp4: 64)"),
+    field::count<&QuantizationSpec::group_size>("group_size", "inputs that share a scale (gptq, awq: 128)"),
+    field::name<&QuantizationSpec::compute>("compute", "dtype into which weights are dequantized"),
+    {"skip_modules", "list of names", "modules that stay as they are, instead of the output embedding, tied "
+     "modules and the last one",
+     [](const Cursor& at, QuantizationSpec& into) { into.skip_modules = read_names(at); }},
+    field::flag<&QuantizationSpec::prepare>(
+        "prepare", "what is left in 16 bits becomes fp32 (prepare_model_for_kbit_training)"),
 };
 
 void read_kernels(const Cursor& at, TrainingSpec& into) {
@@ -108,6 +106,10 @@ constexpr Field<TrainingSpec> kTrainingFields[] = {
     field::flag<&TrainingSpec::padding_mask>("padding_mask", "batches hold padding"),
     field::flag<&TrainingSpec::keep_logits>("keep_logits",
                                             "the model's outputs stay alive during backward"),
+    field::flag<&TrainingSpec::use_cache>("use_cache",
+                                          "a decoder's outputs hold its keys and values"),
+    field::flag<&TrainingSpec::carry_outputs>(
+        "carry_outputs", "a step's outputs live until the next forward has made its own"),
     field::name<&TrainingSpec::step>("step", "which step is estimated: steady or first"),
     field::name<&TrainingSpec::zero_grad>("zero_grad",
                                           "how gradients are cleared: set_to_none or zero"),
@@ -119,9 +121,13 @@ constexpr Field<TrainingSpec> kTrainingFields[] = {
     {"kernels", "object of names", "kernel by op", read_kernels},
     field::real<&TrainingSpec::dropout, 0, 1>("dropout", "number from 0 to 1",
                                               "replaces the model's own probabilities"),
-    field::object<&TrainingSpec::lora, kLoraFields>("lora", "low-rank adapters"),
-    field::names<&TrainingSpec::freeze>("freeze", "patterns of parameters that are not trained"),
-    field::name<&TrainingSpec::quantization>("quantization", "storage of frozen weights"),
+    {"lora", "object or path", "low-rank adapters, or an adapter_config.json that describes them", read_lora,
+     lora_keys},
+    field::names<&TrainingSpec::freeze>(
+        "freeze", "modules or parameters that are not trained: path, suffix after a dot, or text with *; "
+                  "after ! they are"),
+    field::name_or_object<&TrainingSpec::quantization, &QuantizationSpec::row, kQuantizationFields>(
+        "quantization", "how the frozen weights of linear modules are stored"),
     field::name_by_key<&TrainingSpec::offload>("offload", "where a term lives: 'host'"),
     field::real<&TrainingSpec::moe_imbalance, 1, 1'000'000>(
         "moe_imbalance", "number from 1", "tokens of the busiest expert over their mean"),

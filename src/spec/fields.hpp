@@ -10,6 +10,9 @@ namespace membudget {
 void read_model(const Cursor& at, Spec& into);
 void model_keys(std::string_view pointer, std::vector<SpecKey>& out);
 
+void read_lora(const Cursor& at, TrainingSpec& into);
+void lora_keys(std::string_view pointer, std::vector<SpecKey>& out);
+
 void read_terms(const Cursor& at, Spec& into);
 void term_keys(std::string_view pointer, std::vector<SpecKey>& out);
 

@@ -134,6 +134,33 @@ std::string not_text(std::string_view text) {
     return {};
 }
 
+/// `text` with null for the numbers that Python's json writes and JSON lacks: configs hold
+/// `"time_step_limit": [0.0, Infinity]`.
+std::string without_python_numbers(std::string_view text) {
+    constexpr std::string_view kNumbers[] = {"-Infinity", "Infinity", "NaN"};
+    std::string out;
+    bool in_string = false;
+    for (std::size_t i = 0; i < text.size(); ++i) {
+        if (in_string && text[i] == '\\' && i + 1 < text.size()) {
+            out += text.substr(i, 2);
+            ++i;
+            continue;
+        }
+        if (text[i] == '"') in_string = !in_string;
+        std::string_view found;
+        for (const std::string_view number : kNumbers)
+            if (!in_string && text.substr(i).starts_with(number)) found = number;
+        if (found.empty()) {
+            out += text[i];
+            continue;
+        }
+        out += "null";  // padded, so that messages name the right column
+        if (found.size() > 4) out.append(found.size() - 4, ' ');
+        i += found.size() - 1;
+    }
+    return out;
+}
+
 Result<KeyTree> parse(std::string_view text, DuplicateKeys duplicates, ReadLimits limits) {
     const auto refuse = [](std::string message, std::string hint = {}) {
         return Diagnostic{Trouble::invalid, {}, {}, std::move(message), std::move(hint)};
@@ -149,6 +176,12 @@ Result<KeyTree> parse(std::string_view text, DuplicateKeys duplicates, ReadLimit
                                    : "expected a JSON document; got only blank space");
     if (std::string message = not_text(text); !message.empty()) return refuse(std::move(message));
 
+    std::string changed;
+    if (duplicates == DuplicateKeys::last_wins &&
+        (text.find("Infinity") != text.npos || text.find("NaN") != text.npos)) {
+        changed = without_python_numbers(text);
+        text = changed;
+    }
     TreeBuilder builder(limits);
     if (!nlohmann::json::sax_parse(text.begin(), text.end(), &builder))
         return builder.failure(text);

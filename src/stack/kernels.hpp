@@ -6,12 +6,14 @@
 
 namespace membudget::kernel {
 
-// kernels_basic.cpp
+// kernels_linear.cpp
 void embedding(KernelCall& call);
+void linear(KernelCall& call);
+
+// kernels_basic.cpp
 void scale(KernelCall& call);
 void add(KernelCall& call);
 void multiply(KernelCall& call);
-void linear(KernelCall& call);
 void split(KernelCall& call);
 void dropout(KernelCall& call);
 void activation(KernelCall& call);
@@ -25,10 +27,20 @@ void layer_norm(KernelCall& call);
 void hf_rms_norm(KernelCall& call);
 void fused_rms_norm(KernelCall& call);
 
-// kernels_attention.cpp
+/// act(x), op by op [transformers activations.py].
+[[nodiscard]] Ref apply_activation(Tape& tape, Act act, const Ref& x);
+
+// kernels_moe.cpp
+void grouped_moe(KernelCall& call);
+void looped_moe(KernelCall& call);
+
+// kernels_rotary.cpp
 void hf_rotary(KernelCall& call);
 void fused_rotary(KernelCall& call);
 void rotary_tables(KernelCall& call);
+void latent_expand(KernelCall& call);
+
+// kernels_attention.cpp
 void no_mask(KernelCall& call);
 void additive_mask(KernelCall& call);
 void sdpa_mask(KernelCall& call);

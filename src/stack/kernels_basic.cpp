@@ -7,8 +7,37 @@ namespace membudget::kernel {
 
 namespace {
 
-/// act(x), op by op [transformers activations.py].
-Ref apply(Tape& tape, Act act, const Ref& x) {
+/// BloomGelu, an autograd function of its own that saves its input alone
+/// [transformers models/bloom/modeling_bloom.py bloom_gelu_forward, bloom_gelu_back].
+Ref bloom_gelu(Tape& tape, const Ref& x) {
+    const std::int64_t numel = x.numel();
+    const Dtype& type = x.dtype();
+    {  // 0.5 x, 0.797 x, 1 + 0.0447 x x, their product, and so on: four at most at a time
+        const Ref half = tape.fresh(numel, type, "half of input");
+        const Ref scaled = tape.fresh(numel, type, "scaled input");
+        Ref power = tape.fresh(numel, type, "scaled square");
+        const Ref inner = tape.fresh(numel, type, "inner");
+    }
+    Ref out = tape.fresh(numel, type, "gelu");
+    Tape::NodeBuilder node(tape, "gelu", {&x});
+    node.save(x);
+    const std::int64_t bytes = bytes_of(Elements(numel), type).count();
+    const std::int16_t tanh = node.temp(bytes, "tanh");
+    const std::int16_t half = node.temp(bytes, "half of input");
+    const std::int16_t first = node.temp(bytes, "scratch");
+    const std::int16_t second = node.temp(bytes, "scratch");
+    node.drop(first);
+    node.drop(second);
+    node.grad(0);
+    node.drop(half);
+    node.drop(tanh);
+    node.finish(out);
+    return out;
+}
+
+}  // namespace
+
+Ref apply_activation(Tape& tape, Act act, const Ref& x) {
     switch (act) {
         case Act::gelu: return tape.unary_saving_input(x, "gelu");
         case Act::gelu_tanh: return tape.unary_saving_input(x, "gelu");
@@ -16,6 +45,7 @@ Ref apply(Tape& tape, Act act, const Ref& x) {
         case Act::relu: return tape.unary_saving_output(x, "relu");
         case Act::tanh: return tape.unary_saving_output(x, "tanh");
         case Act::sigmoid: return tape.unary_saving_output(x, "sigmoid");
+        case Act::bloom_gelu: return bloom_gelu(tape, x);
         case Act::relu2: {
             Ref rectified = tape.unary_saving_output(x, "relu");
             return tape.square(rectified);
@@ -46,26 +76,48 @@ Ref apply(Tape& tape, Act act, const Ref& x) {
     return {};
 }
 
-}  // namespace
-
-void embedding(KernelCall& call) {
-    call.out(0, call.tape.embedding(Ref(), call.parameter(0), call.numel(call.output_tensor(0))));
-}
-
 void scale(KernelCall& call) { call.out(0, call.tape.mul_scalar(call.in(0))); }
 
-void add(KernelCall& call) { call.out(0, call.tape.add(call.in(0), call.in(1))); }
+void add(KernelCall& call) {
+    if (call.attributes().in_place)
+        return call.out(0, call.tape.add_in_place(call.in(0), call.in(1)));
+    call.out(0, call.tape.add(call.in(0), call.inputs() > 1 ? call.in(1) : call.parameter(0)));
+}
 
 void multiply(KernelCall& call) { call.out(0, call.tape.mul(call.in(0), call.in(1))); }
 
-void linear(KernelCall& call) {
-    const std::int64_t rows = call.rows(call.input_tensor(0));
-    call.out(0, call.tape.linear(call.in(0), call.parameter(0),
-                                 call.parameters() > 1 ? call.parameter(1) : Ref(), rows,
-                                 call.input_tensor(0).width, call.output_tensor(0).width));
+/// Falcon's fused projection: queries are a slice, keys and values are indexed (a copy), then all of
+/// them spread over the query heads [models/falcon/modeling_falcon.py FalconAttention._split_heads].
+void split_falcon(KernelCall& call) {
+    Tape& tape = call.tape;
+    const OpAttributes& a = call.attributes();
+    const Ref fused = call.in(0);
+    const std::int64_t whole = call.numel(call.output_tensor(0));
+    const bool spread = call.output_tensor(1).width == call.output_tensor(0).width;
+    const bool copied = spread && a.kv_heads > 1 && a.kv_heads < a.heads;
+    std::vector<Ref> parts{tape.slice(fused, whole)};
+    for (int i = 0; i < 2; ++i) {
+        Ref indexed = tape.fresh(whole / a.heads * a.kv_heads, fused.dtype(), "indexed heads");
+        Tape::NodeBuilder node(tape, "index", {&fused});
+        node.grad(0, "scattered grad");
+        node.finish(indexed);
+        parts.push_back(std::move(indexed));
+    }
+    if (copied) {
+        parts[0] = tape.copy(std::move(parts[0]));
+        for (std::size_t i = 1; i < 3; ++i) parts[i] = tape.repeat(std::move(parts[i]), whole);
+    }
+    for (std::size_t i = 0; i < 3; ++i) call.out(i, std::move(parts[i]));
 }
 
 void split(KernelCall& call) {
+    if (call.attributes().form == AttentionForm::falcon && !call.attributes().sliced)
+        return split_falcon(call);
+    if (call.attributes().sliced) {
+        for (std::size_t i = 0; i < call.op.outputs.size(); ++i)
+            call.out(i, call.tape.slice(call.in(0), call.numel(call.output_tensor(i))));
+        return;
+    }
     std::vector<std::int64_t> numels;
     for (std::size_t i = 0; i < call.op.outputs.size(); ++i)
         numels.push_back(call.numel(call.output_tensor(i)));
@@ -79,10 +131,10 @@ void dropout(KernelCall& call) {
 }
 
 void activation(KernelCall& call) {
-    call.out(0, apply(call.tape, call.attributes().act, call.in(0)));
+    call.out(0, apply_activation(call.tape, call.attributes().act, call.in(0)));
 }
 
-Ref gate(KernelCall& call) { return apply(call.tape, call.attributes().act, call.in(0)); }
+Ref gate(KernelCall& call) { return apply_activation(call.tape, call.attributes().act, call.in(0)); }
 
 void gated_activation(KernelCall& call) {
     call.out(0, call.tape.mul(std::move(call.early), call.in(1)));

@@ -34,6 +34,44 @@ void plain(KernelCall& call) {
     call.out(0, tape.mul(call.parameter(0), normalised));
 }
 
+/// Olmo2RMSNorm: (weight * x_normalised).to(x.dtype).
+void wide_product(KernelCall& call) {
+    Tape& tape = call.tape;
+    const Ref x = call.in(0);
+    Ref hidden = tape.cast(x, dtype::fp32);
+    Ref variance;
+    hidden = normalise(tape, hidden, norm_rows(call), variance);
+    const Ref product = tape.mul(call.parameter(0), hidden);
+    call.out(0, tape.cast(product, x.dtype()));
+}
+
+/// CohereLayerNorm: centred twice, for the variance and for the result.
+void centred(KernelCall& call) {
+    Tape& tape = call.tape;
+    const Ref x = call.in(0);
+    Ref hidden = tape.cast(x, dtype::fp32);
+    const Ref mean = tape.mean(hidden, norm_rows(call));
+    Ref square;
+    {
+        const Ref deviation = tape.sub(hidden, mean);
+        square = tape.square(deviation);
+    }
+    const Ref variance = tape.mean(square, norm_rows(call));
+    square.reset();
+    {
+        const Ref deviation = tape.sub(hidden, mean);
+        Ref shifted = tape.add_scalar(variance);
+        const Ref scale = tape.rsqrt(shifted);
+        shifted.reset();
+        hidden = tape.mul(deviation, scale);
+    }
+    {
+        const Ref weight = tape.cast(call.parameter(0), dtype::fp32);
+        hidden = tape.mul(weight, hidden);
+    }
+    call.out(0, tape.cast(hidden, x.dtype()));
+}
+
 /// GemmaRMSNorm: (norm(x.float()) * (1 + weight.float())).type_as(x).
 void one_plus(KernelCall& call) {
     Tape& tape = call.tape;
@@ -81,6 +119,7 @@ void without_weight(KernelCall& call) {
 }  // namespace
 
 void layer_norm(KernelCall& call) {
+    if (call.attributes().norm == NormStyle::centred) return centred(call);
     call.out(0, call.tape.layer_norm(call.in(0),
                                      call.parameters() > 0 ? call.parameter(0) : Ref(),
                                      call.parameters() > 1 ? call.parameter(1) : Ref(),
@@ -90,6 +129,8 @@ void layer_norm(KernelCall& call) {
 void hf_rms_norm(KernelCall& call) {
     switch (call.attributes().norm) {
         case NormStyle::plain: return plain(call);
+        case NormStyle::wide_product: return wide_product(call);
+        case NormStyle::centred: return centred(call);
         case NormStyle::one_plus: return one_plus(call);
         case NormStyle::t5: return t5(call);
         case NormStyle::no_weight: return without_weight(call);

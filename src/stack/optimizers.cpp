@@ -172,6 +172,12 @@ constexpr OptimizerImplementation kSgdSteps[] = {
     loop_with(nullptr, nullptr,
               "pytorch 2.13 torch/optim/sgd.py _single_tensor_sgd; measured: none without weight decay "
               "and Nesterov momentum, one tensor with one of them")};
+constexpr OptimizerImplementation kSgdDecaySteps[] = {
+    foreach_with(1, "pytorch 2.13 torch/optim/sgd.py _multi_tensor_sgd; measured: one list of decayed "
+                    "gradients"),
+    fused(0, "pytorch 2.13 torch/optim/sgd.py _fused_sgd; measured: none"),
+    loop_with(sizes::full, nullptr,
+              "pytorch 2.13 torch/optim/sgd.py _single_tensor_sgd; measured: one decayed gradient")};
 constexpr OptimizerImplementation kAdamSteps[] = {
     foreach_with(1, "pytorch 2.13 torch/optim/adam.py _multi_tensor_adam; measured: one list of square "
                     "roots, with weight decay or amsgrad too"),
@@ -320,6 +326,9 @@ Table<Optimizer> optimizers() {
         {.name = "sgd-momentum", .doc = "torch.optim.SGD(momentum>0): one buffer, at first a clone of "
                                         "the gradient",
          .slots = kMomentum, .implementations = kSgdSteps, .source = "pytorch 2.13 torch/optim/sgd.py"},
+        {.name = "sgd-weight-decay", .doc = "torch.optim.SGD(weight_decay>0) without momentum: no states, "
+                                            "a decayed copy of gradients",
+         .implementations = kSgdDecaySteps, .source = "pytorch 2.13 torch/optim/sgd.py"},
         {.name = "adafactor", .doc = "torch.optim.Adafactor: factored second moment, no first",
          .slots = kAdafactor, .implementations = kAdafactorSteps,
          .source = "pytorch 2.13 torch/optim/_adafactor.py"},

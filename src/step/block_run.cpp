@@ -1,6 +1,7 @@
 #include "step/block_run.hpp"
 
 #include <algorithm>
+#include <array>
 
 #include "step/states.hpp"
 
@@ -27,19 +28,21 @@ BlockRun::BlockRun(const StepContext& context, const Block& block,
     for (const Parameter& parameter : block.parameters) {
         Leaf leaf;
         leaf.numel = parameter.elements().count();
-        leaf.dtype = context.parameters;
+        leaf.dtype = parameter.dtype != nullptr ? parameter.dtype : context.parameters;
         leaf.trainable = parameter.trainable;
         leaf.has_grad = options.gradients == GradientMode::add;
         leaf.collect = options.gradients == GradientMode::collect;
         if (options.gradients == GradientMode::consume)
             leaf.consume_scratch = update_scratch(context.job, parameter);
         const std::string name = std::string(options.prefix) + parameter.name;
-        leaf.shared_later = !parameter.tied_to.empty() && contains(options.later, parameter.tied_to);
-        leaf.pending = contains(options.pending, name);
+        leaf.shared_later = parameter.trainable && !parameter.tied_to.empty() &&
+                            contains(options.later, parameter.tied_to);
+        leaf.pending = parameter.trainable && contains(options.pending, name);
         leaves_.push_back(tape_.add_leaf(leaf));
     }
     activations_ = input ? input->dtype : context.parameters;
     if (input) {
+        given_ = *input;
         Ref ref = input->owned
                       ? tape_.adopt(input->numel, *input->dtype, input->requires_grad, input->term)
                       : tape_.borrow(input->numel, *input->dtype, input->requires_grad);
@@ -56,18 +59,18 @@ BlockRun::BlockRun(const StepContext& context, const Block& block,
     plan_lifetimes();
 }
 
+std::size_t BlockRun::scope_end(std::size_t op) const {
+    // What the last op of a scope makes is its result: the enclosing scope owns it.
+    std::size_t end = block_.ops.size();
+    for (const Scope& scope : block_.scopes)
+        if (at(scope.first_op) <= op && op + 1 < at(scope.end_op)) end = std::min(end, at(scope.end_op));
+    return end;
+}
+
 void BlockRun::plan_lifetimes() {
     constexpr std::size_t kNever = static_cast<std::size_t>(-1);
     const std::size_t count = block_.ops.size();
     dies_.assign(block_.tensors.size(), 0);
-    // What the last op of a scope makes is its result: the enclosing scope owns it.
-    const auto scope_end = [&](std::size_t op) {
-        std::size_t end = count;
-        for (const Scope& scope : block_.scopes)
-            if (at(scope.first_op) <= op && op + 1 < at(scope.end_op))
-                end = std::min(end, at(scope.end_op));
-        return end;
-    };
     for (std::size_t i = 0; i < count; ++i) {
         const Op& op = block_.ops[i];
         for (const int input : op.inputs) dies_[at(input)] = std::max(dies_[at(input)], i + 1);
@@ -92,22 +95,71 @@ void BlockRun::plan_lifetimes() {
             dies_[i] = kNever;
 }
 
+/// `cache.update(key, value)`: both are concatenated with the empty cache, which copies them, head by
+/// head; the names of the function are bound to the copies
+/// [transformers cache_utils.py DynamicLayer.update].
+void BlockRun::update_cache(const Op& op) {
+    const OpAttributes& a = op.attributes;
+    const bool cut = a.form == AttentionForm::falcon;
+    const std::int64_t heads = a.kv_heads > 0 ? a.kv_heads : a.heads;
+    for (const std::size_t input : {std::size_t{1}, std::size_t{2}}) {
+        Ref& tensor = tensors_[at(op.inputs[input])];
+        const bool rotated = input == 1 && a.rotates;
+        Ref x = tensor;
+        if (!rotated && !cut && heads > 1) x = tape_.view(std::move(x), Tape::ViewGradient::copy);
+        std::array<Ref, 1> parts{std::move(x)};
+        Ref made = tape_.cat(parts);
+        parts[0].reset();
+        kept_.push_back(made);
+        tensor = std::move(made);
+    }
+}
+
+void BlockRun::outputs(std::vector<Event>& events) const {
+    for (const Ref& ref : kept_) {
+        const std::int64_t bytes = bytes_of(Elements(ref.numel()), ref.dtype()).count();
+        events.push_back({bytes, rounding_of(bytes, context_.job.backend), 1, -1, tape_.term_of(ref),
+                          {kNoOp, "outputs of the step before"}});
+    }
+}
+
+void BlockRun::shared_outputs(std::vector<Event>& events) const {
+    for (const int tensor : shared_of_) {
+        if (tensor < 0 || !tensors_[at(tensor)]) continue;
+        const Ref& ref = tensors_[at(tensor)];
+        const std::int64_t bytes = bytes_of(Elements(ref.numel()), ref.dtype()).count();
+        events.push_back({bytes, rounding_of(bytes, context_.job.backend), 1, -1, tape_.term_of(ref),
+                          {kNoOp, "outputs of the step before"}});
+    }
+}
+
 void BlockRun::run_op(std::size_t index) {
     const Op& op = block_.ops[index];
     const Job& job = context_.job;
     const TermId term = options_.recompute ? context_.recompute : context_.terms.intern(op.term);
+    std::vector<Ref> locals;
+    const auto caches = [&](const Op& which) {
+        return job.use_cache && which.kind == OpKind::attention && which.attributes.causal;
+    };
     const auto call_of = [&](const Op& which) {
-        KernelCall call(tape_, which, block_, job.extents, tensors_, leaves_, held_);
+        KernelCall call(tape_, which, block_, job.extents, tensors_, leaves_, held_, locals, result_);
         call.dropout = job.dropout_override;
         call.activations = activations_;
+        call.cached = caches(which);
         return call;
     };
     tape_.book(term, static_cast<std::uint16_t>(index));
+    if (caches(op)) update_cache(op);
     KernelCall call = call_of(op);
     call.early = std::move(early_results_[index]);
     job.kernel(op.kind).run(call);
     call.early.reset();
-    if (op.kind == OpKind::embedding && block_.input < 0) activations_ = &tensors_[at(op.outputs[0])].dtype();
+    for (Ref& local : locals) locals_.emplace_back(std::move(local), scope_end(index));
+    locals.clear();
+    if (op.kind == OpKind::embedding && block_.input < 0) {
+        activations_ = &tensors_[at(op.outputs[0])].dtype();
+        if (options_.input_gradients) tape_.require_grad(tensors_[at(op.outputs[0])]);
+    }
     for (const int output : op.outputs) {
         const int shared = block_.tensors[at(output)].shared;
         const Ref& made = tensors_[at(output)];
@@ -127,6 +179,7 @@ void BlockRun::run_op(std::size_t index) {
 void BlockRun::finish_op(std::size_t index) {
     for (std::size_t i = 0; i < tensors_.size(); ++i)
         if (dies_[i] == index + 1) tensors_[i].reset();
+    std::erase_if(locals_, [&](const auto& local) { return local.second <= index + 1; });
     if (index + 1 == block_.ops.size()) {
         for (Ref& ref : held_) ref.reset();
         held_.clear();
@@ -139,14 +192,47 @@ void BlockRun::forward(std::vector<Event>& events, std::size_t begin, std::size_
         run_op(i);
         finish_op(i);
     }
-    if (block_.output >= 0 && end == block_.ops.size()) output_alias_ = tape_.alias(tensors_[at(block_.output)]);
+    if (end != block_.ops.size()) return;
+    if (block_.output >= 0) output_alias_ = tape_.alias(tensors_[at(block_.output)]);
+    if (!options_.recompute) drop_beside(given_, events, context_.job.backend);
+}
+
+void BlockRun::drop_beside(const BlockInput& input, std::vector<Event>& events, Backend backend) {
+    if (input.beside == 0) return;
+    events.push_back({-input.beside, -rounding_of(input.beside, backend), 1, -1, input.beside_term,
+                      {kNoOp, "result beside the output"}});
+}
+
+void BlockRun::begin_reentrant_backward(std::vector<Event>& events) {
+    if (!result_) return;
+    const std::int64_t bytes = bytes_of(Elements(result_.numel()), result_.dtype()).count();
+    events.push_back({bytes, rounding_of(bytes, context_.job.backend), 1, -1,
+                      context_.tape_terms.backward, {kNoOp, "zeros for an unused result"}});
+}
+
+void BlockRun::end_reentrant_backward(std::vector<Event>& events) {
+    if (!result_) return;
+    std::vector<Event> made;
+    begin_reentrant_backward(made);
+    for (Event& event : made) {
+        event.bytes = -event.bytes;
+        event.rounding = -event.rounding;
+        events.push_back(event);
+    }
+    tape_.record_to(&events);
+    result_.reset();
 }
 
 void BlockRun::keep(int tensor) {
     if (tensors_[at(tensor)]) kept_.push_back(tensors_[at(tensor)]);
 }
 
-void BlockRun::keep_input() { kept_.push_back(tensors_[at(block_.input)]); }
+void BlockRun::keep_input() { input_name_ = tensors_[at(block_.input)]; }
+
+void BlockRun::drop_input_name(std::vector<Event>& events) {
+    tape_.record_to(&events);
+    input_name_.reset();
+}
 
 void BlockRun::drop_kept(std::vector<Event>& events) {
     tape_.record_to(&events);
@@ -163,12 +249,30 @@ BlockInput BlockRun::hand_over_output() {
     next.term = tape_.term_of(output);
     next.owned = !tape_.hand_over(output);
     output.reset();
+    // Saved by a node, it costs nothing more and dies there.
+    if (result_ && !options_.recompute) {
+        next.beside_term = tape_.term_of(result_);
+        const std::int64_t bytes = bytes_of(Elements(result_.numel()), result_.dtype()).count();
+        if (!tape_.hand_over(result_)) next.beside = bytes;
+        result_.reset();
+    }
     return next;
 }
 
 void BlockRun::drop_output(std::vector<Event>& events) {
     tape_.record_to(&events);
     if (block_.output >= 0) tensors_[at(block_.output)].reset();
+    result_.reset();
+}
+
+void BlockRun::stop_early(std::vector<Event>& events) const {
+    const std::size_t stop = std::min(tape_.last_save(), events.size());
+    std::vector<std::int32_t> never;
+    for (std::size_t i = stop; i < events.size(); ++i)
+        if (events[i].bytes > 0) never.push_back(events[i].storage);
+    std::erase_if(events, [&](const Event& event) {
+        return std::find(never.begin(), never.end(), event.storage) != never.end();
+    });
 }
 
 void BlockRun::end_autocast(std::vector<Event>& events) {
@@ -200,6 +304,7 @@ Tape::BoundaryGradient BlockRun::backward(std::vector<Event>& events,
     tape_.record_to(&events);
     if (block_.output >= 0) {
         tape_.seed(output_alias_, of_output);
+        if (result_) tape_.seed_foreign(result_);
     } else if (!block_.ops.empty()) {
         tape_.book(context_.tape_terms.backward, static_cast<std::uint16_t>(block_.ops.size() - 1));
         tape_.seed_loss();
@@ -209,6 +314,11 @@ Tape::BoundaryGradient BlockRun::backward(std::vector<Event>& events,
     const Tape::BoundaryGradient gradient = tape_.gradient_of(input_);
     tape_.hand_over_gradient(input_);
     return gradient;
+}
+
+void BlockRun::drop_input_gradients(std::vector<Event>& events) {
+    tape_.record_to(&events);
+    tape_.drop_input_gradients();
 }
 
 void BlockRun::release_collected(std::vector<Event>& events) {

@@ -31,6 +31,9 @@ struct BlockInput {
     bool requires_grad = false;
     bool owned = true;  ///< the block frees it; else the block before does
     TermId term = 0;
+    /// What the block before returned beside it and nobody else holds: freed when this block returns.
+    std::int64_t beside = 0;
+    TermId beside_term = 0;
 };
 
 /// A tensor of `Model::shared`, once its maker has run.
@@ -58,6 +61,7 @@ struct RunOptions {
     const std::vector<std::string>* pending = nullptr;
     const std::vector<std::string>* later = nullptr;
     std::string_view prefix;    ///< of the block's parameter names
+    bool input_gradients = false;  ///< of a stem: the embeddings' output needs a gradient
 };
 
 class BlockRun {
@@ -76,13 +80,29 @@ public:
     /// Keeps a tensor of the block beyond its names (`outputs.logits`) until `drop_kept`.
     void keep(int tensor);
     void drop_kept(std::vector<Event>& events);
+    /// What the outputs of the model refer to, as allocations: logits, cached keys and values.
+    void outputs(std::vector<Event>& events) const;
+    /// The stem's tensors for all blocks, as allocations.
+    void shared_outputs(std::vector<Event>& events) const;
     /// Keeps the input's name: `inputs_embeds` of the function that runs the blocks.
     void keep_input();
+    void drop_input_name(std::vector<Event>& events);
 
     /// The output goes to the next block; says what that receives.
     BlockInput hand_over_output();
+    /// The loop's name for what the last block returned beside its output goes.
+    static void drop_beside(const BlockInput& input, std::vector<Event>& events, Backend backend);
+    /// A reentrant region's backward gets zeros for the results that nobody used, and holds them until
+    /// it ends [torch/csrc/autograd/python_function.cpp, materialize_grads].
+    void begin_reentrant_backward(std::vector<Event>& events);
+    void end_reentrant_backward(std::vector<Event>& events);
     /// The output was only needed by the forward of a recomputation.
     void drop_output(std::vector<Event>& events);
+    /// Drops what was allocated after the last tensor was saved: a forward that only recomputes stops
+    /// there. Call after the output is dropped.
+    void stop_early(std::vector<Event>& events) const;
+    /// How many of backward's events come before it needs a saved tensor.
+    [[nodiscard]] std::size_t first_unpack() const { return tape_.first_unpack(); }
     /// Autocast exits.
     void end_autocast(std::vector<Event>& events);
     /// True when a saved tensor refers to the shared tensor.
@@ -95,11 +115,15 @@ public:
     /// Backward of the block; the gradient of its input lives on.
     Tape::BoundaryGradient backward(std::vector<Event>& events, Tape::BoundaryGradient of_output);
     void release_collected(std::vector<Event>& events);
+    /// `.grad` of the embeddings' output goes with the graph.
+    void drop_input_gradients(std::vector<Event>& events);
 
 private:
     void plan_lifetimes();
     void run_op(std::size_t index);
     void finish_op(std::size_t index);
+    void update_cache(const Op& op);
+    [[nodiscard]] std::size_t scope_end(std::size_t op) const;
 
     const StepContext& context_;
     const Block& block_;
@@ -112,7 +136,12 @@ private:
     std::vector<int> early_;         ///< per op: the op whose `Kernel::first` runs after it; -1
     std::vector<Ref> early_results_; ///< per op
     std::vector<Ref> held_;          ///< until the block's forward returns
+    /// Locals of functions, with the number of ops after which the function returns.
+    std::vector<std::pair<Ref, std::size_t>> locals_;
     std::vector<Ref> kept_;
+    Ref input_name_;
+    Ref result_;                     ///< what the block returns beside its output
+    BlockInput given_;
     Ref input_;                      ///< alias for the boundary gradient
     Ref output_alias_;
     std::vector<int> shared_of_;     ///< index of Model::shared -> tensor of the block; -1

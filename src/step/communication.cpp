@@ -18,12 +18,27 @@ const Dtype& Communication::parameter_type() const {
     return gathers() && precision.gathered != nullptr ? *precision.gathered : *precision.parameters;
 }
 
-std::int64_t Communication::gathered_elements(const Block& block) const {
+std::int64_t Communication::gathered_bytes(const Block& block) const {
+    std::int64_t sum = 0;
+    for (const Parameter& parameter : block.parameters) {
+        if (!parameter.tied_to.empty() ||
+            parameter.elements().count() <= job_.data.sharding->persistent_elements)
+            continue;
+        if (parameter.stored.empty())
+            sum += parameter.bytes(parameter_type()).count();
+        else  // only the codes are sharded
+            for (const StoredTensor& tensor : parameter.stored) sum += tensor.codes ? tensor.bytes().count() : 0;
+    }
+    return sum;
+}
+
+std::int64_t Communication::reduced_bytes(const Block& block) const {
+    const Dtype& type = job_.precision.reduced != nullptr ? *job_.precision.reduced : parameter_type();
     std::int64_t sum = 0;
     for (const Parameter& parameter : block.parameters)
-        if (parameter.tied_to.empty() &&
+        if (parameter.tied_to.empty() && parameter.trainable &&
             parameter.elements().count() > job_.data.sharding->persistent_elements)
-            sum += parameter.elements().count();
+            sum += parameter.bytes(type).count();
     return sum;
 }
 
@@ -35,7 +50,7 @@ void Communication::free_buffer(std::string_view path, std::int64_t size, const 
 }
 
 void Communication::gather(const Block& block, std::vector<Event>& events) {
-    const std::int64_t size = bytes(gathered_elements(block), parameter_type());
+    const std::int64_t size = gathered_bytes(block);
     // The all-gather's output is copied out into the parameters; the next block's is under way by then.
     for (int copy = 0; copy < job_.data.sharding->gather_copies; ++copy)
         books_.buffer(events, kAllGather, size, "all-gather output");
@@ -43,7 +58,7 @@ void Communication::gather(const Block& block, std::vector<Event>& events) {
 }
 
 void Communication::drop(const Block& block, std::vector<Event>& events) {
-    const std::int64_t size = bytes(gathered_elements(block), parameter_type());
+    const std::int64_t size = gathered_bytes(block);
     free_buffer(kGathered, size, "gathered parameters", events);
 }
 
@@ -53,7 +68,7 @@ void Communication::before_forward(const Block& block, std::vector<Event>& event
 
 void Communication::after_forward(const Block& block, std::vector<Event>& events) {
     if (!gathers()) return;
-    const std::int64_t size = bytes(gathered_elements(block), parameter_type());
+    const std::int64_t size = gathered_bytes(block);
     for (int copy = 0; copy < job_.data.sharding->gather_copies; ++copy)
         free_buffer(kAllGather, size, "all-gather output", events);
     // The root group (embeddings, head) is not resharded after forward
@@ -69,7 +84,7 @@ void Communication::before_backward(const Block& block, std::vector<Event>& even
 void Communication::reduce(const Block& block, std::vector<Event>& events) {
     if (!reduces() || !gathers()) return;
     const bool resharded = job_.data.sharding->reshard_after_forward && block.checkpointable;
-    const std::int64_t size = bytes(gathered_elements(block), parameter_type());
+    const std::int64_t size = gathered_bytes(block);
     drop(block, events);
     if (resharded)
         for (int copy = 0; copy < job_.data.sharding->gather_copies; ++copy)
@@ -77,8 +92,7 @@ void Communication::reduce(const Block& block, std::vector<Event>& events) {
     if (waiting_ > 0) free_buffer(kReduceScatter, waiting_, "reduce-scatter input", events);
     // The input of the reduction is kept until the next block's
     // [_fsdp_param_group.py post_backward: reduce_scatter_state].
-    const Dtype& type = job_.precision.reduced != nullptr ? *job_.precision.reduced : parameter_type();
-    waiting_ = bytes(gathered_elements(block), type);
+    waiting_ = reduced_bytes(block);
     books_.buffer(events, kReduceScatter, waiting_, "reduce-scatter input");
 }
 

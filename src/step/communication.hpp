@@ -43,7 +43,9 @@ public:
     void end_backward(std::vector<Event>& events);
 
 private:
-    [[nodiscard]] std::int64_t gathered_elements(const Block& block) const;
+    /// Bytes of a block's parameters once gathered, and of its gradients on their way to shards.
+    [[nodiscard]] std::int64_t gathered_bytes(const Block& block) const;
+    [[nodiscard]] std::int64_t reduced_bytes(const Block& block) const;
     void gather(const Block& block, std::vector<Event>& events);
     void drop(const Block& block, std::vector<Event>& events);
     void free_buffer(std::string_view path, std::int64_t bytes, const char* what, std::vector<Event>& events);

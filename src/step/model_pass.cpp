@@ -9,11 +9,17 @@ namespace {
 
 bool same(const BlockInput& a, const BlockInput& b) {
     return a.numel == b.numel && a.dtype == b.dtype && a.requires_grad == b.requires_grad &&
-           a.owned == b.owned && a.term == b.term;
+           a.owned == b.owned && a.term == b.term && a.beside == b.beside;
 }
 
 bool same(const Tape::BoundaryGradient& a, const Tape::BoundaryGradient& b) {
     return a.exists == b.exists && a.view == b.view && a.bytes == b.bytes;
+}
+
+/// Whether a block's output needs a gradient once its forward has been recorded.
+bool is_recorded(const Block& block, const BlockInput& input) {
+    return input.requires_grad || std::any_of(block.parameters.begin(), block.parameters.end(),
+                                              [](const Parameter& p) { return p.trainable; });
 }
 
 bool is_loss(OpKind kind) {
@@ -152,7 +158,12 @@ std::size_t ModelPass::visit(const Layer& layer, const std::string& prefix, cons
     made->run->forward(made->forward, 0, made->run->ops());
     communication_.after_forward(block(layer.block), made->forward);
     made->output = made->run->hand_over_output();
-    if (layer.checkpointed) made->output.requires_grad = true;
+    // A reentrant region is one node of its inputs: without one that needs a gradient there is none
+    // [torch/utils/checkpoint.py CheckpointFunction].
+    if (layer.checkpointed)
+        made->output.requires_grad = job_.checkpointing.reentrant
+                                         ? input.requires_grad
+                                         : is_recorded(block(layer.block), input);
     made->run->end_autocast(made->autocast_end);
     visits_.push_back(std::move(made));
     return visits_.size() - 1;
@@ -196,7 +207,6 @@ void ModelPass::forward(GradientMode mode, bool first_micro_batch, std::vector<S
     stem_.reset();
     visits_.clear();
     groups_.clear();
-    stem_autocast_end_.clear();
     shared_.assign(model_.shared.size(), {});
 
     const auto prefix_of = [&](int b) -> const std::string& {
@@ -209,6 +219,7 @@ void ModelPass::forward(GradientMode mode, bool first_micro_batch, std::vector<S
     how.gradients = mode;
     how.pending = &tied_;
     how.prefix = prefix_of(stem_block_);
+    how.input_gradients = job_.input_gradients;
     how.output_is_checkpoint = !runs_.empty() && runs_.front().unit.front().checkpointed;
     stem_ = std::make_unique<BlockRun>(context_, block(stem_block_), std::nullopt, shared_, how);
     std::vector<Event> events;
@@ -227,6 +238,8 @@ void ModelPass::forward(GradientMode mode, bool first_micro_batch, std::vector<S
     how.gradients = mode;
     how.later = &tied_;
     how.prefix = prefix_of(head_block_);
+    const BlockInput last = input;
+    input.beside = 0;
     head_ = std::make_unique<BlockRun>(context_, block(head_block_), input, shared_, how);
     const Block& head = block(head_block_);
     loss_begin_ = head.ops.size();
@@ -238,6 +251,7 @@ void ModelPass::forward(GradientMode mode, bool first_micro_batch, std::vector<S
     communication_.after_forward(head, first);
     head_->forward(first, 0, base_end);
     end_of_base_model(names);
+    BlockRun::drop_beside(last, names, job_.backend);
     head_->forward(second, base_end, loss_begin_);
     out.push_back(node(Phase::forward, "forward", head_block_, std::move(first)));
     out.push_back(node(Phase::forward, "forward", stem_block_, std::move(names)));
@@ -246,7 +260,7 @@ void ModelPass::forward(GradientMode mode, bool first_micro_batch, std::vector<S
 
 void ModelPass::end_of_base_model(std::vector<Event>& events) {
     stem_->drop_model_names(events);
-    if (!visits_.empty() && visits_.front()->keeps_input) visits_.front()->run->drop_kept(events);
+    if (!visits_.empty() && visits_.front()->keeps_input) visits_.front()->run->drop_input_name(events);
     for (std::size_t i = 0; i < shared_.size(); ++i) {
         const bool saved = std::any_of(visits_.begin(), visits_.end(), [&](const auto& visit) {
             return visit->run->saves_shared(i) || visit->layer.checkpointed;
@@ -261,26 +275,67 @@ void ModelPass::end_of_base_model(std::vector<Event>& events) {
 void ModelPass::loss(std::vector<StepNode>& out) {
     std::vector<Event> events;
     const Block& head = block(head_block_);
-    if (job_.keep_logits && loss_begin_ < head.ops.size() && !head.ops[loss_begin_].inputs.empty())
+    if (loss_begin_ < head.ops.size() && !head.ops[loss_begin_].inputs.empty())
         head_->keep(head.ops[loss_begin_].inputs.front());
     head_->forward(events, loss_begin_, head_->ops());
     out.push_back(node(Phase::loss, "loss", head_block_, std::move(events)));
-    if (job_.precision.autocast == nullptr) return;
+    end_of_forward(out);
+}
+
+/// The loss is computed inside the model's forward: what happens before backward belongs to it.
+void ModelPass::end_of_forward(std::vector<StepNode>& out) {
+    if (job_.carry_outputs) carry_outputs(out);
+    if (job_.micro_batches > 1) {  // loss / micro-batches, one number
+        const std::int64_t bytes = bytes_of(Elements(1), dtype::fp32).count();
+        const std::int64_t rounding = rounding_of(bytes, job_.backend);
+        const TermId term = context_.terms.intern("activations/loss");
+        const Label label{kNoOp, "scaled loss"};
+        out.push_back(node(Phase::forward, "loss scaled", head_block_,
+                           {{bytes, rounding, 1, -1, term, label}, {-bytes, -rounding, 1, -1, term, label}}));
+    }
+    if (job_.precision.autocast != nullptr) autocast_exits(out);
+    if (!job_.keep_logits) drop_outputs(Phase::backward, out);
+}
+
+/// `outputs = model(...)` has returned: those of the pass before go.
+void ModelPass::carry_outputs(std::vector<StepNode>& out) {
+    outputs_.clear();
+    head_->outputs(outputs_);
+    for (const Group& group : groups_)
+        for (const std::size_t index : group.visits) {
+            const std::size_t before = outputs_.size();
+            visits_[index]->run->outputs(outputs_);
+            for (std::size_t i = before; i < outputs_.size(); ++i)
+                outputs_[i].count = static_cast<std::int32_t>(group.count);
+        }
+    if (job_.checkpointing.enabled && job_.checkpointing.reentrant) stem_->shared_outputs(outputs_);
+    if (outputs_carried_) {
+        std::vector<Event> freed = outputs_;
+        for (Event& event : freed) {
+            event.bytes = -event.bytes;
+            event.rounding = -event.rounding;
+        }
+        out.push_back(node(Phase::forward, "outputs", head_block_, std::move(freed)));
+    }
+    outputs_carried_ = true;
+}
+
+void ModelPass::autocast_exits(std::vector<StepNode>& out) {
     std::vector<Event> ends;
     head_->end_autocast(ends);
-    out.push_back(node(Phase::loss, "autocast exit", head_block_, std::move(ends)));
+    out.push_back(node(Phase::forward, "autocast exit", head_block_, std::move(ends)));
     for (const Group& group : groups_) {
         StepNode unit;
-        unit.phase = Phase::loss;
+        unit.phase = Phase::forward;
         unit.repeat = group.count;
         for (const std::size_t index : group.visits)
-            unit.children.push_back(node(Phase::loss, "autocast exit", visits_[index]->layer.block,
-                                         visits_[index]->autocast_end));
+            unit.children.push_back(node(Phase::forward, "autocast exit",
+                                         visits_[index]->layer.block, visits_[index]->autocast_end));
         out.push_back(std::move(unit));
     }
     std::vector<Event> last;
     stem_->end_autocast(last);
-    out.push_back(node(Phase::loss, "autocast exit", stem_block_, std::move(last)));
+    out.push_back(node(Phase::forward, "autocast exit", stem_block_, std::move(last)));
 }
 
 // --- backward --------------------------------------------------------------------------------------
@@ -291,6 +346,7 @@ std::unique_ptr<BlockRun> ModelPass::rerun(const Visit& visit) {
     std::vector<Event> ignored;
     run->forward(ignored, 0, run->ops());
     (void)run->hand_over_output();
+    if (!job_.keep_logits) run->drop_kept(ignored);
     run->end_autocast(ignored);
     return run;
 }
@@ -306,24 +362,39 @@ Tape::BoundaryGradient ModelPass::backward_visit(const Visit& visit, BlockRun* r
         end_of_block(layer, *run, events);
         return result;
     }
+    if (!gradient.exists) return {};
     communication_.before_backward(layer, recompute);
     // The region's forward runs again; its input was kept.
     RunOptions how = options(visit.layer, visit.prefix);
     how.recompute = true;
     how.output_is_checkpoint = false;
-    BlockInput input = visit.input;
-    input.requires_grad = true;
-    BlockRun again(context_, block(visit.layer.block), input, shared_, how);
+    BlockRun again(context_, block(visit.layer.block), visit.input, shared_, how);
     again.keep_input();
-    // Reentrant backward holds the output; without reentrance recomputation stops once the last saved
-    // tensor is there [torch/utils/checkpoint.py early_stop], here only after the last op has run.
     again.forward(recompute, 0, again.ops());
-    if (!job_.checkpointing.reentrant) again.drop_output(recompute);
+    // Reentrant backward runs the whole forward first and holds its output. Without reentrance the
+    // first saved tensor that backward asks for starts it, and it stops once the last one is there
+    // [torch/utils/checkpoint.py _CheckpointFrame, early_stop].
+    const bool lazy = !job_.checkpointing.reentrant;
+    if (lazy) {
+        again.drop_output(recompute);
+        again.stop_early(recompute);
+    }
     again.end_autocast(recompute);
+    if (!lazy) {
+        std::vector<Event> zeros;
+        again.begin_reentrant_backward(zeros);
+        recompute.insert(recompute.begin(), zeros.begin(), zeros.end());
+    }
     auto result = again.backward(events, gradient);
+    if (!lazy) again.end_reentrant_backward(events);
+    if (lazy) {
+        const auto unpack = events.begin() + static_cast<std::ptrdiff_t>(again.first_unpack());
+        recompute.insert(recompute.begin(), events.begin(), unpack);
+        events.erase(events.begin(), unpack);
+    }
     end_of_block(layer, again, events);
     again.drop_output(events);
-    again.drop_kept(events);
+    again.drop_input_name(events);
     if (!visit.input.requires_grad) result = {};
     return result;
 }
@@ -389,8 +460,11 @@ void ModelPass::backward(std::vector<StepNode>& out) {
     out.push_back(node(Phase::backward, "backward", head_block_, std::move(events)));
     for (std::size_t g = groups_.size(); g-- > 0;) backward_group(groups_[g], gradient, out);
     std::vector<Event> last;
+    // A reentrant region's arguments that are no inputs stay with its node, as long as the loss does
+    // [torch/utils/checkpoint.py CheckpointFunction, ctx.run_function].
+    const bool stay = job_.checkpointing.enabled && job_.checkpointing.reentrant;
     for (std::size_t i = 0; i < shared_.size(); ++i)
-        if (shared_[i].dtype != nullptr) stem_->drop_shared(last, i);
+        if (shared_[i].dtype != nullptr && !stay) stem_->drop_shared(last, i);
     communication_.before_backward(block(stem_block_), last);
     stem_->backward(last, gradient);
     end_of_block(block(stem_block_), *stem_, last);
@@ -400,9 +474,30 @@ void ModelPass::backward(std::vector<StepNode>& out) {
 }
 
 void ModelPass::drop_outputs(Phase phase, std::vector<StepNode>& out) {
+    if (job_.use_cache)
+        for (const Group& group : groups_) {
+            StepNode unit;
+            unit.phase = phase;
+            unit.repeat = group.count;
+            for (const std::size_t index : group.visits) {
+                std::vector<Event> freed;
+                visits_[index]->run->drop_kept(freed);
+                unit.children.push_back(
+                    node(phase, "outputs", visits_[index]->layer.block, std::move(freed)));
+            }
+            out.push_back(std::move(unit));
+        }
     std::vector<Event> events;
     head_->drop_kept(events);
+    stem_->drop_input_gradients(events);
     if (!events.empty()) out.push_back(node(phase, "outputs", head_block_, std::move(events)));
+}
+
+void ModelPass::drop_loss(Phase phase, std::vector<StepNode>& out) {
+    std::vector<Event> events;
+    for (std::size_t i = 0; i < shared_.size(); ++i)
+        if (shared_[i].dtype != nullptr) stem_->drop_shared(events, i);
+    if (!events.empty()) out.push_back(node(phase, "outputs", stem_block_, std::move(events)));
 }
 
 }  // namespace membudget

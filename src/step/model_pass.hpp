@@ -23,6 +23,12 @@ public:
     void backward(std::vector<StepNode>& out);
     /// The loop's name for the outputs goes (logits).
     void drop_outputs(Phase phase, std::vector<StepNode>& out);
+    /// The outputs of the step before are alive when this one begins.
+    void begin_with_outputs() { outputs_carried_ = true; }
+    /// What the outputs and the loss refer to after backward, as allocations; after `loss`.
+    [[nodiscard]] const std::vector<Event>& outputs() const { return outputs_; }
+    /// The loop's name for the loss goes, and with it the graph's nodes.
+    void drop_loss(Phase phase, std::vector<StepNode>& out);
 
 private:
     /// A layer of a run: which block, whether it is checkpointed, and whether its output is the kept
@@ -64,6 +70,9 @@ private:
     std::size_t visit(const Layer& layer, const std::string& prefix, const BlockInput& input,
                       bool keep_input);
     void forward_run(const Run& run, BlockInput& input, bool& keep_input, std::vector<StepNode>& out);
+    void carry_outputs(std::vector<StepNode>& out);
+    void end_of_forward(std::vector<StepNode>& out);
+    void autocast_exits(std::vector<StepNode>& out);
     void end_of_base_model(std::vector<Event>& events);
     void backward_group(const Group& group, Tape::BoundaryGradient& gradient, std::vector<StepNode>& out);
     Tape::BoundaryGradient backward_unit(const Group& group, Tape::BoundaryGradient gradient,
@@ -94,7 +103,8 @@ private:
     std::unique_ptr<BlockRun> stem_, head_;
     std::vector<std::unique_ptr<Visit>> visits_;
     std::vector<Group> groups_;
-    std::vector<Event> stem_autocast_end_;
+    std::vector<Event> outputs_;
+    bool outputs_carried_ = false;           ///< those of the pass before are still alive
     std::size_t loss_begin_ = 0;
     int stem_block_ = -1, head_block_ = -1;
 };

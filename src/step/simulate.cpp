@@ -131,10 +131,12 @@ void StepBuilder::state_only(std::vector<Event> start) {
     });
     std::vector<StepNode>& out = step_.root.children;
     out.push_back(leaf(Phase::forward, "start", std::move(start)));
-    stated(out, Phase::forward, stated_->enter(Phase::forward, true));
-    stated(out, Phase::loss, stated_->enter(Phase::loss, true));
-    stated(out, Phase::backward, stated_->enter(Phase::backward, true));
-    if (!gradients.empty()) out.push_back(leaf(Phase::backward, "backward", gradients));
+    StepNode first;
+    first.micro_batch = true;
+    for (const Phase phase : {Phase::forward, Phase::loss, Phase::backward})
+        stated(first.children, phase, stated_->enter(phase, true));
+    if (!gradients.empty()) first.children.push_back(leaf(Phase::backward, "backward", gradients));
+    out.push_back(std::move(first));
     if (job_.micro_batches > 1) {
         StepNode rest;
         rest.repeat = job_.micro_batches - 1;
@@ -162,7 +164,10 @@ void StepBuilder::micro_batch(std::vector<StepNode>& out, std::int64_t repeat, G
     pass_->loss(nodes);
     stated(nodes, Phase::backward, stated_->enter(Phase::backward, first));
     pass_->backward(nodes);
-    if (!last) pass_->drop_outputs(Phase::backward, nodes);
+    if (!last && !job_.carry_outputs) {
+        pass_->drop_outputs(Phase::backward, nodes);
+        pass_->drop_loss(Phase::backward, nodes);
+    }
     out.push_back(std::move(whole));
 }
 
@@ -194,18 +199,24 @@ void StepBuilder::derive() {
                                                           : GradientMode::add;
     const bool becomes = !job_.optimizer.in_backward && !communication.reduces() && !stay;
     const std::int64_t n = job_.micro_batches;
+    if (job_.carry_outputs && job_.steady) pass_->begin_with_outputs();
     micro_batch(out, 1, becomes ? GradientMode::become : later, true, n == 1);
     micro_batch(out, n - 2, later, false, false);
     micro_batch(out, n > 1 ? 1 : 0, later, false, true);
 
     stated(out, Phase::optimizer_step, stated_->enter(Phase::optimizer_step, false));
     out.push_back(leaf(Phase::optimizer_step, "step", books.optimizer_step()));
-    pass_->drop_outputs(Phase::optimizer_step, out);
+    if (!job_.carry_outputs) {
+        pass_->drop_outputs(Phase::optimizer_step, out);
+        pass_->drop_loss(Phase::optimizer_step, out);
+    }
     if (!stay && !job_.optimizer.in_backward) {
         std::vector<Event> freed;
         free_all(books.gradients(), freed);
         out.push_back(leaf(Phase::optimizer_step, "zero_grad", std::move(freed)));
     }
+    if (job_.carry_outputs && job_.steady)
+        out.insert(out.begin() + 1, leaf(Phase::forward, "outputs before", pass_->outputs()));
     stated_->drop_replaced(step_.root);
 }
 

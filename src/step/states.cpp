@@ -52,6 +52,34 @@ const Dtype& updated_dtype(const Precision& precision) {
     return precision.master_weights != nullptr ? *precision.master_weights : *precision.parameters;
 }
 
+const Dtype& held_dtype(const Precision& precision, const Parameter& parameter) {
+    return parameter.dtype != nullptr ? *parameter.dtype : *precision.parameters;
+}
+
+namespace {
+/// Whether the precision's rules of master weights and main gradients apply: not to what is held in a
+/// type of its own.
+bool follows(const Precision& precision, const Parameter& parameter) {
+    return &held_dtype(precision, parameter) == precision.parameters;
+}
+}  // namespace
+
+const Dtype& updated_dtype(const Precision& precision, const Parameter& parameter) {
+    return follows(precision, parameter) ? updated_dtype(precision) : held_dtype(precision, parameter);
+}
+
+const Dtype& gradient_dtype(const Precision& precision, const Parameter& parameter) {
+    return precision.gradients != nullptr && follows(precision, parameter)
+               ? *precision.gradients
+               : held_dtype(precision, parameter);
+}
+
+std::string_view parameter_path(const Model& model, const Parameter& parameter) {
+    if (!model.adapted) return "parameters";
+    if (parameter.role == ParameterRole::adapter) return "parameters/adapters";
+    return parameter.trainable ? "parameters/trained" : "parameters/frozen";
+}
+
 const Dtype* chosen_dtype(const Job& job, std::size_t slot) {
     const Dtype* stated = job.optimizer.slot_dtypes[slot];
     return stated != nullptr ? stated : precision_dtype(job, job.optimizer.row->slots[slot]);
@@ -74,8 +102,8 @@ void free_all(const std::vector<Event>& allocated, std::vector<Event>& events) {
 StateBooks::StateBooks(const Job& job, TermTable& terms, std::vector<TermNote>& notes)
     : job_(job), terms_(terms), notes_(notes) {
     job.model->for_each_parameter([&](const std::string&, const Parameter& parameter, std::int64_t copies) {
-        if (parameter.tied_to.empty())
-            elements_ += detail::checked_mul(parameter.elements().count(), copies);
+        if (parameter.tied_to.empty() && parameter.trainable)
+            trainable_ += detail::checked_mul(parameter.elements().count(), copies);
     });
 }
 
@@ -118,13 +146,30 @@ void StateBooks::buffer(std::vector<Event>& events, std::string_view path, std::
     alloc(events, terms_.intern(path), size, 1, what);
 }
 
+void StateBooks::note_part(TermId term, TermNote text) {
+    if (notes_.size() > term && !notes_[term].formula.empty() && notes_[term].formula != text.formula)
+        text.formula = notes_[term].formula + " + " + text.formula;
+    note(notes_, term, std::move(text));
+}
+
 void StateBooks::array(std::vector<Event>& events, const StateArray& a,
                        const std::vector<TensorGroup>& groups) {
     const Sharding& sharding = *job_.data.sharding;
     const std::int64_t n = degree(a.partition);
     const TermId real = terms_.intern(a.path);
-    note(notes_, real, {Basis::exact, Total::allocated, size_formula(elements_, *a.type, n),
-                        std::string(n > 1 ? sharding.source : job_.precision.source)});
+    std::int64_t elements = 0;
+    std::vector<TensorGroup> covered;
+    for (const TensorGroup& group : groups) {
+        covered.push_back({{}, group.copies});
+        for (const Parameter* tensor : group.tensors) {
+            if (a.covers && !a.covers(*tensor)) continue;
+            covered.back().tensors.push_back(tensor);
+            elements += detail::checked_mul(tensor->elements().count(), group.copies);
+        }
+    }
+    if (elements == 0) return;
+    note_part(real, {Basis::exact, Total::allocated, size_formula(elements, *a.type, n),
+                     std::string(n > 1 ? sharding.source : job_.precision.source)});
     const auto cut = [&](std::span<const Shape> shapes, std::int64_t copies) {
         const std::int64_t held = padded(shapes, a.partition, sharding, n).count() / n;
         const std::int64_t own = real_share(shapes, a.partition, sharding, n, 0).count();
@@ -137,7 +182,7 @@ void StateBooks::array(std::vector<Event>& events, const StateArray& a,
                                std::string(sharding.source)});
         alloc(events, padding, bytes(held, *a.type) - bytes(own, *a.type), copies, "padding");
     };
-    for (const TensorGroup& group : groups) {
+    for (const TensorGroup& group : covered) {
         if (n == 1) {
             for (const Parameter* tensor : group.tensors)
                 alloc(events, real, bytes(tensor->elements().count(), *a.type), group.copies, a.what);
@@ -155,9 +200,111 @@ void StateBooks::array(std::vector<Event>& events, const StateArray& a,
     }
 }
 
+namespace {
+/// Each type once, in the order of first use, that `type_of` gives to a parameter which `covers` takes.
+template <class Covers, class TypeOf>
+std::vector<const Dtype*> types_of(const Model& model, Covers covers, TypeOf type_of) {
+    std::vector<const Dtype*> out;
+    model.for_each_parameter([&](const std::string&, const Parameter& parameter, std::int64_t) {
+        if (!parameter.tied_to.empty() || !covers(parameter)) return;
+        const Dtype* type = &type_of(parameter);
+        if (std::find(out.begin(), out.end(), type) == out.end()) out.push_back(type);
+    });
+    return out;
+}
+
+bool is_trained(const Parameter& parameter) { return parameter.trainable; }
+}  // namespace
+
+void StateBooks::parameters(std::vector<Event>& events) {
+    const Model& model = *job_.model;
+    const Partition partition = job_.data.sharding->parameters;
+    const auto held = [&](const Parameter& p) -> const Dtype& { return held_dtype(job_.precision, p); };
+    const auto plain = [](const Parameter& p) { return p.stored.empty(); };
+    std::vector<std::string_view> paths;
+    model.for_each_parameter([&](const std::string&, const Parameter& parameter, std::int64_t) {
+        const std::string_view path = parameter_path(model, parameter);
+        if (std::find(paths.begin(), paths.end(), path) == paths.end()) paths.push_back(path);
+    });
+    const std::vector<TensorGroup> all = groups(partition);
+    for (const std::string_view path : paths)
+        for (const Dtype* type : types_of(model, plain, held))
+            array(events,
+                  {path, "padding/parameters", type, partition, "weight",
+                   [&](const Parameter& p) {
+                       return plain(p) && &held(p) == type && parameter_path(model, p) == path;
+                   }},
+                  all);
+    quantized(events);
+}
+
+void StateBooks::quantized(std::vector<Event>& events) {
+    // Shards divide the codes; scales and tables are attributes of the weight that sharding does not see
+    // [bitsandbytes nn/modules.py Params4bit.quant_state].
+    const std::int64_t n = degree(job_.data.sharding->parameters);
+    std::int64_t weights = 0;
+    const Quantization* row = nullptr;
+    job_.model->for_each_parameter([&](const std::string&, const Parameter& parameter, std::int64_t copies) {
+        if (parameter.stored.empty()) return;
+        row = parameter.quantization;
+        weights += detail::checked_mul(parameter.elements().count(), copies);
+        for (const StoredTensor& tensor : parameter.stored) {
+            const TermId term =
+                terms_.intern(tensor.codes ? "parameters/quantized" : "parameters/quantization_state");
+            alloc(events, term, ceil_div(tensor.bytes(), tensor.codes ? n : 1).count(), copies,
+                  tensor.codes ? "codes" : "scales");
+        }
+    });
+    if (row == nullptr) return;
+    note(notes_, terms_.intern("parameters/quantized"),
+         {Basis::exact, Total::allocated,
+          fmt::format("{} weights x {} bits ({}){}", group_digits(weights), row->bits, row->name,
+                      n > 1 ? fmt::format(" / {} ranks", n) : ""),
+          std::string(row->source)});
+    note(notes_, terms_.intern("parameters/quantization_state"),
+         {Basis::exact, Total::allocated,
+          fmt::format("{}: scales, zero points and tables of {} weights", row->name, group_digits(weights)),
+          std::string(row->source)});
+}
+
 const Dtype& StateBooks::gradient_type() const {
     const Precision& precision = job_.precision;
     return precision.gradients != nullptr ? *precision.gradients : *precision.parameters;
+}
+
+void StateBooks::gradients(std::vector<Event>& events, const std::vector<TensorGroup>& of) {
+    const auto type_of = [&](const Parameter& p) -> const Dtype& { return gradient_dtype(job_.precision, p); };
+    for (const Dtype* type : types_of(*job_.model, is_trained, type_of))
+        array(events,
+              {"gradients", "padding/gradients", type, job_.data.sharding->gradients, "gradient",
+               [&](const Parameter& p) { return p.trainable && &type_of(p) == type; }},
+              of);
+}
+
+std::vector<Event> StateBooks::gradients() {
+    std::vector<Event> events;
+    gradients(events, groups(job_.data.sharding->gradients));
+    return events;
+}
+
+std::vector<Event> StateBooks::gradients(const Block& block) {
+    TensorGroup group;
+    for (const Parameter& parameter : block.parameters)
+        if (parameter.tied_to.empty()) group.tensors.push_back(&parameter);
+    std::vector<Event> events;
+    gradients(events, {group});
+    return events;
+}
+
+void StateBooks::master_weights(std::vector<Event>& events) {
+    const Precision& precision = job_.precision;
+    if (precision.master_weights == nullptr) return;
+    const Partition partition = job_.data.sharding->states;
+    array(events,
+          {"optimizer_states/master_weights", "padding/optimizer_states", precision.master_weights, partition,
+           "master weight",
+           [&](const Parameter& p) { return p.trainable && follows(precision, p); }},
+          groups(partition));
 }
 
 bool StateBooks::gradients_stay() const {
@@ -169,37 +316,15 @@ bool StateBooks::gradients_stay() const {
     return job_.precision.gradient_buffer || !job_.zero_grad_to_none || one_buffer;
 }
 
-StateArray StateBooks::gradient_array() const {
-    return {"gradients", "padding/gradients", &gradient_type(), job_.data.sharding->gradients, "gradient"};
-}
-
-std::vector<Event> StateBooks::gradients() {
-    std::vector<Event> events;
-    array(events, gradient_array(), groups(job_.data.sharding->gradients));
-    return events;
-}
-
-std::vector<Event> StateBooks::gradients(const Block& block) {
-    TensorGroup group;
-    for (const Parameter& parameter : block.parameters)
-        if (parameter.tied_to.empty()) group.tensors.push_back(&parameter);
-    std::vector<Event> events;
-    array(events, gradient_array(), {group});
-    return events;
-}
-
 std::vector<Event> StateBooks::start() {
-    const Precision& precision = job_.precision;
     const Sharding& sharding = *job_.data.sharding;
     std::vector<Event> events;
     const auto book = [&](std::string_view path, std::string_view padding, const Dtype& type,
                           Partition partition, const char* what) {
-        array(events, {path, padding, &type, partition, what}, groups(partition));
+        array(events, {path, padding, &type, partition, what, is_trained}, groups(partition));
     };
-    book("parameters", "padding/parameters", *precision.parameters, sharding.parameters, "weight");
-    if (precision.master_weights != nullptr)
-        book("optimizer_states/master_weights", "padding/optimizer_states", *precision.master_weights,
-             sharding.states, "master weight");
+    parameters(events);
+    master_weights(events);
     if (gradients_stay() && !job_.optimizer.in_backward) {
         const std::vector<Event> held = gradients();
         events.insert(events.end(), held.begin(), held.end());
@@ -230,7 +355,8 @@ void StateBooks::persistent(std::vector<Event>& events) {
     job_.model->for_each_parameter([&](const std::string&, const Parameter& parameter, std::int64_t copies) {
         const std::int64_t elements = parameter.elements().count();
         if (parameter.tied_to.empty() && elements <= sharding.persistent_elements)
-            alloc(events, term, bytes(elements, *job_.precision.parameters), copies, "gathered weight");
+            alloc(events, term, bytes(elements, held_dtype(job_.precision, parameter)), copies,
+                  "gathered weight");
     });
 }
 
@@ -241,7 +367,10 @@ bool StateBooks::slots_as_arrays(std::vector<Event>& events) {
     const JobOptimizer& optimizer = job_.optimizer;
     if (degree(sharding.states) == 1 || sharding.states != Partition::flat || optimizer.fallback != nullptr)
         return false;
-    const Dtype& updated = updated_dtype(job_.precision);
+    const auto updated_by = [&](const Parameter& p) -> const Dtype& { return updated_dtype(job_.precision, p); };
+    const std::vector<const Dtype*> updated_types = types_of(*job_.model, is_trained, updated_by);
+    if (updated_types.size() != 1) return false;
+    const Dtype& updated = *updated_types.front();
     std::vector<const Dtype*> types;
     for (std::size_t i = 0; i < optimizer.row->slots.size(); ++i) {
         const StateSlot& slot = optimizer.row->slots[i];
@@ -257,7 +386,7 @@ bool StateBooks::slots_as_arrays(std::vector<Event>& events) {
     }
     for (std::size_t i = 0; i < types.size(); ++i) {
         const std::string path = "optimizer_states/" + std::string(optimizer.row->slots[i].name);
-        array(events, {path, "padding/optimizer_states", types[i], sharding.states, "state"},
+        array(events, {path, "padding/optimizer_states", types[i], sharding.states, "state", is_trained},
               groups(sharding.states));
     }
     return true;
@@ -282,7 +411,7 @@ void StateBooks::slots_of(std::vector<Event>& events, const Parameter& parameter
     const Sharding& sharding = *job_.data.sharding;
     const JobOptimizer& optimizer = job_.optimizer;
     const std::int64_t n = degree(sharding.states);
-    const Dtype& updated = updated_dtype(job_.precision);
+    const Dtype& updated = updated_dtype(job_.precision, parameter);
     const Updater updater = updater_of(optimizer, parameter);
     if (updater.row == nullptr) return;
     const std::vector<std::int64_t> shape =
@@ -297,7 +426,7 @@ void StateBooks::slots_of(std::vector<Event>& events, const Parameter& parameter
             note(notes_, term,
                  {Basis::exact, Total::allocated,
                   fmt::format("{}: {} over {} elements{}", updater.row->name, slot.rule,
-                              group_digits(elements_), n > 1 ? fmt::format(" / {} ranks", n) : ""),
+                              group_digits(trainable_), n > 1 ? fmt::format(" / {} ranks", n) : ""),
                   std::string(updater.row->source)});
         alloc(events, term, slot_bytes(slot, shape, updated, chosen, optimizer.options).count(), copies,
               "state");
@@ -315,7 +444,8 @@ std::vector<Event> StateBooks::optimizer_step() {
     std::vector<Event> copies;
     if (job_.precision.gradient_copy != nullptr)
         array(copies, {"temporaries/gradient_copy", "padding/gradients", job_.precision.gradient_copy,
-                       job_.data.sharding->states, "gradient in the optimizer's type"},
+                       job_.data.sharding->states, "gradient in the optimizer's type",
+                       [&](const Parameter& p) { return p.trainable && follows(job_.precision, p); }},
               groups(job_.data.sharding->states));
     events.insert(events.end(), copies.begin(), copies.end());
     if (!job_.steady && !job_.optimizer.row->states_at_construction) slots(events);
@@ -331,7 +461,6 @@ std::vector<Event> StateBooks::optimizer_step() {
 void StateBooks::temporaries(std::vector<Event>& events, bool fallback) {
     const Sharding& sharding = *job_.data.sharding;
     const std::int64_t n = degree(sharding.states);
-    const Dtype& updated = updated_dtype(job_.precision);
     const TermId term = terms_.intern("temporaries/optimizer_step");
     std::string_view source;
     std::vector<Event> lists;
@@ -353,6 +482,7 @@ void StateBooks::temporaries(std::vector<Event>& events, bool fallback) {
                     const Updater updater = updater_of(job_.optimizer, parameter);
                     if (updater.implementation == nullptr || updater.fallback != fallback) continue;
                     const OptimizerImplementation& how = *updater.implementation;
+                    const Dtype& updated = updated_dtype(job_.precision, parameter);
                     source = how.source;
                     const std::vector<std::int64_t> shape =
                         n > 1 ? shard_shape(parameter.shape, sharding.states, n) : parameter.shape;
@@ -393,7 +523,7 @@ std::int64_t update_scratch(const Job& job, const Parameter& parameter) {
     const Updater updater = updater_of(job.optimizer, parameter);
     if (updater.implementation == nullptr) return 0;
     const OptimizerImplementation& how = *updater.implementation;
-    const Dtype& updated = updated_dtype(job.precision);
+    const Dtype& updated = updated_dtype(job.precision, parameter);
     const std::int64_t list =
         detail::checked_mul(bytes(parameter.elements().count(), updated), how.list_copies_tenths) / 10;
     return list + (how.tensor_scratch == nullptr

@@ -4,6 +4,7 @@
 /// optimizer step allocates.
 
 #include <cstdint>
+#include <functional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -20,13 +21,14 @@ struct TensorGroup {
     std::int64_t copies = 1;
 };
 
-/// One array over some tensors: a type, a way of cutting it, and the terms of what is real and of
-/// what is padding in it.
+/// One array over some tensors: a type, a way of cutting it, the terms of what is real and of what is
+/// padding in it, and which parameters it covers.
 struct StateArray {
     std::string_view path, padding;
     const Dtype* type = nullptr;
     Partition partition = Partition::whole;
     const char* what = "";
+    std::function<bool(const Parameter&)> covers;
 };
 
 /// Books model states of one job, tensor by tensor, with the allocator's rounding.
@@ -51,6 +53,13 @@ public:
 
 private:
     void array(std::vector<Event>& events, const StateArray& array, const std::vector<TensorGroup>& groups);
+    /// The parameters, under the terms that tell apart what becomes of them.
+    void parameters(std::vector<Event>& events);
+    void quantized(std::vector<Event>& events);
+    void gradients(std::vector<Event>& events, const std::vector<TensorGroup>& groups);
+    void master_weights(std::vector<Event>& events);
+    /// Adds to the note of a term of which a part is noted already.
+    void note_part(TermId term, TermNote text);
     void alloc(std::vector<Event>& events, TermId term, std::int64_t bytes, std::int64_t copies,
                const char* what) const;
     void persistent(std::vector<Event>& events);
@@ -62,16 +71,23 @@ private:
     void temporaries(std::vector<Event>& events, bool fallback);
     [[nodiscard]] std::vector<TensorGroup> groups(Partition partition) const;
     [[nodiscard]] std::int64_t degree(Partition partition) const;
-    [[nodiscard]] StateArray gradient_array() const;
-
     const Job& job_;
     TermTable& terms_;
     std::vector<TermNote>& notes_;
-    std::int64_t elements_ = 0;  ///< of all own parameters
+    std::int64_t trainable_ = 0;  ///< elements of the parameters that are trained
 };
 
 /// The type of the tensor that the optimizer updates: the master weights, or the parameters.
 [[nodiscard]] const Dtype& updated_dtype(const Precision& precision);
+/// The same for a parameter that may have a type of its own, of which there is no second copy.
+[[nodiscard]] const Dtype& updated_dtype(const Precision& precision, const Parameter& parameter);
+/// The type in which a parameter is held.
+[[nodiscard]] const Dtype& held_dtype(const Precision& precision, const Parameter& parameter);
+/// The type of its accumulated gradient.
+[[nodiscard]] const Dtype& gradient_dtype(const Precision& precision, const Parameter& parameter);
+/// Term under which a parameter is booked: "parameters", unless adapters, freezing or a quantized base
+/// make a difference between them.
+[[nodiscard]] std::string_view parameter_path(const Model& model, const Parameter& parameter);
 /// The type that the job chooses for slot `slot` of its optimizer: the spec's, or the precision's for
 /// a slot of no type of its own; null: as the optimizer's row says.
 [[nodiscard]] const Dtype* chosen_dtype(const Job& job, std::size_t slot);

@@ -6,6 +6,7 @@
 #include <fstream>
 #include <iostream>
 
+#include "trace/log_readers.hpp"
 #include "trace/readers.hpp"
 
 namespace membudget {
@@ -17,6 +18,19 @@ constexpr TraceReader kReaders[] = {
      recognise_snapshot_pickle, read_snapshot_pickle},
     {"snapshot-json", "PyTorch memory snapshot written as JSON", recognise_snapshot_json,
      read_snapshot_json},
+    {"timeline", "memory timeline of torch.profiler (export_memory_timeline), levels or raw",
+     trace::recognise_timeline, trace::read_timeline},
+    {"timeline-html", "memory timeline of torch.profiler as a picture: refused, it holds no numbers",
+     trace::recognise_timeline_html, trace::read_timeline_html},
+    {"chrome", "Chrome trace of torch.profiler with [memory] events (profile_memory=True)",
+     trace::recognise_chrome, trace::read_chrome},
+    {"json", "figures per step as JSON: records, one per line, arrays, Megatron-LM's golden values",
+     trace::recognise_json_samples, trace::read_json_samples},
+    {"csv", "a table: nvidia-smi --query-gpu with or without header, or figures per step",
+     trace::recognise_table, trace::read_table},
+    {"log", "any text with memory lines of Megatron, DeepSpeed, torchtitan, nanotron, torchtune, "
+            "Trainer, nvidia-smi, or with an out-of-memory message",
+     trace::recognise_text, trace::read_text_log},
 };
 static_assert(names_are_unique(kReaders));
 

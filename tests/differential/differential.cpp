@@ -2,7 +2,7 @@
 // optimizer and loop. Writes the errors as docs/accuracy.md (--update), or checks that the page is
 // what the program does now and that the errors keep within the bounds below.
 //
-//     differential [--update | --verbose [NAME]]
+//     differential [--update | --verbose [NAME] | --events NAME]
 
 #include <algorithm>
 #include <cmath>
@@ -50,7 +50,8 @@ std::optional<std::string> optimizer_row(const std::string& name, const KeyTree&
     };
     if (name == "AdamW") return has("amsgrad") ? "adamw-amsgrad" : "adamw";
     if (name == "Adam") return has("amsgrad") ? "adam-amsgrad" : "adam";
-    if (name == "SGD") return has("momentum") ? "sgd-momentum" : "sgd";
+    if (name == "SGD")
+        return has("momentum") ? "sgd-momentum" : has("weight_decay") ? "sgd-weight-decay" : "sgd";
     static const std::map<std::string, std::string> kRows{
         {"Adafactor", "adafactor"}, {"Adagrad", "adagrad"}, {"RMSprop", "rmsprop"}, {"NAdam", "nadam"},
         {"RAdam", "radam"},         {"Adamax", "adamax"},   {"Adadelta", "adadelta"}, {"Muon", "muon"}};
@@ -78,6 +79,20 @@ struct Case {
     ResolveInputs inputs;
     std::string reason;
 };
+
+/// Parameters whose name holds one of these texts; a pattern that matches none would be a mistake.
+void freeze(const KeyTree& texts, Case& out) {
+    if (texts.items().empty()) return;
+    const Result<Model> model = resolve_model(out.spec, out.inputs);
+    if (!model) return;
+    for (const KeyTree& text : texts.items()) {
+        bool found = false;
+        model->for_each_parameter([&](const std::string& name, const Parameter&, std::int64_t) {
+            found = found || name.find(text.text()) != std::string::npos;
+        });
+        if (found) out.spec.training.freeze.push_back({"*" + text.text() + "*", ""});
+    }
+}
 
 Case spec_of(const KeyTree& record) {
     Case out;
@@ -118,10 +133,17 @@ Case spec_of(const KeyTree& record) {
         name(row == "muon" ? "for-loop" : at(optimizer, "implementation").text());
     t.optimizer.clip = !at(training, "clip").is_null();
     if (narrow && autocast) out.reason = "autocast over bf16 weights";
-    if (!at(training, "lora").is_null()) out.reason = "LoRA";
-    if (!at(training, "frozen").items().empty()) out.reason = "frozen parameters";
-    if (flag("carry_outputs")) out.reason = "outputs carried into the next step";
-    if (flag("use_cache")) out.reason = "a key-value cache that the outputs keep";
+    const KeyTree& lora = at(training, "lora");
+    if (!lora.is_null()) {
+        // `get_peft_model` over the arguments of a LoraConfig, as an adapter_config.json holds them.
+        out.inputs.adapter = lora;
+        out.inputs.adapter->at_or_add("peft_type") = KeyTree("LORA");
+        t.lora.emplace().adapter_config = "adapter_config.json";
+        t.lora->input_gradients = checkpointing != "none";
+    }
+    freeze(at(training, "frozen"), out);
+    t.carry_outputs = flag("carry_outputs");
+    t.use_cache = flag("use_cache");
     return out;
 }
 
@@ -223,6 +245,31 @@ int verbose(const std::vector<Outcome>& outcomes, const std::string& only) {
     return 0;
 }
 
+/// Prints every allocation and free of the simulated step of one record, to hold beside the table that
+/// `run_case.py --table` writes: bytes, live bytes, phase, block, op, role.
+int events(const KeyTree& file, const std::string& name) {
+    for (const KeyTree& record : at(file, "records").items()) {
+        if (at(at(record, "case"), "name").text() != name) continue;
+        const Case job_case = spec_of(record);
+        const Result<Job> job = resolve(job_case.spec, job_case.inputs);
+        if (!job) return 1;
+        const Step step = simulate_step(*job);
+        std::int64_t live = 0;
+        unroll(step.root, [&](const Event& event, const StepNode& leaf, std::span<const std::int64_t>) {
+            live += event.bytes * event.count;
+            const Block* block =
+                leaf.block < 0 ? nullptr : &job->model->blocks[static_cast<std::size_t>(leaf.block)];
+            const bool has_op = block != nullptr && event.label.op < block->ops.size();
+            fmt::print("{:>+14} {:>14} {} {} | {} {} | {} | {}\n", event.bytes * event.count, live,
+                       name_of(leaf.phase), leaf.pass, block == nullptr ? "" : block->name,
+                       has_op ? block->ops[event.label.op].name : "", event.label.what,
+                       step.terms.path(event.term));
+        });
+        return 0;
+    }
+    return 1;
+}
+
 int check(const std::vector<Outcome>& outcomes, const std::string& now, const std::string& path) {
     std::vector<double> errors;
     int failures = 0;
@@ -258,11 +305,12 @@ int main(int argc, char** argv) {
         for (const Diagnostic& d : file.errors().list()) fmt::print("{}\n", d.message);
         return 1;
     }
+    const std::string mode = argc > 1 ? argv[1] : "";
+    if (mode == "--events") return events(*file, argc > 2 ? argv[2] : "");
     std::vector<Outcome> outcomes;
     for (const KeyTree& record : at(*file, "records").items()) outcomes.push_back(run(record));
     std::stable_sort(outcomes.begin(), outcomes.end(),
                      [](const Outcome& a, const Outcome& b) { return a.name < b.name; });
-    const std::string mode = argc > 1 ? argv[1] : "";
     if (mode == "--verbose") return verbose(outcomes, argc > 2 ? argv[2] : "");
     const std::string now = page(*file, outcomes);
     if (mode == "--update") {

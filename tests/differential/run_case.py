@@ -37,6 +37,7 @@ TRAINING_DEFAULTS: dict[str, Any] = {
     "clip": None,
     "frozen": [],
     "lora": None,
+    "quantization": None,
     "use_cache": False,
     "keep_outputs": True,
     "carry_outputs": False,
@@ -85,6 +86,8 @@ def build_model(case: dict[str, Any]) -> torch.nn.Module:
     for name, parameter in model.named_parameters():
         if any(pattern in name for pattern in training["frozen"]):
             parameter.requires_grad_(False)
+    if training["quantization"] is not None:
+        quantize(model, training)
     if training["lora"] is not None:
         model = peft.get_peft_model(model, peft.LoraConfig(**training["lora"]))
     if training["checkpointing"] != "none":
@@ -94,6 +97,46 @@ def build_model(case: dict[str, Any]) -> torch.nn.Module:
             model.enable_input_require_grads()
     model.train()
     return model
+
+
+def quantize(model: torch.nn.Module, training: dict[str, Any]) -> None:
+    """Linear modules but the output embedding in 4 bits, as ``from_pretrained`` and PEFT's preparation make them."""
+    import bitsandbytes as bnb
+
+    options = training["quantization"]
+    compute = getattr(torch, options["compute"])
+    kept = model.get_output_embeddings()
+    for name, module in list(model.named_modules()):
+        if type(module) is not torch.nn.Linear or module is kept:
+            continue
+        new = bnb.nn.Linear4bit(
+            module.in_features, module.out_features, module.bias is not None, compute_dtype=compute,
+            compress_statistics=options["double_quant"], quant_type=options["type"],
+        )
+        new.weight = bnb.nn.Params4bit(
+            module.weight.data.to(compute), requires_grad=False, compress_statistics=options["double_quant"],
+            quant_type=options["type"], module=new,
+        )._quantize("cpu")
+        new.bias = module.bias
+        model.set_submodule(name, new)
+    for parameter in model.parameters():
+        parameter.requires_grad_(False)
+        if options["prepare"] and parameter.dtype in (torch.bfloat16, torch.float16):
+            parameter.data = parameter.data.float()
+
+
+def quantization_states(model: torch.nn.Module) -> Iterator[tuple[str, torch.Tensor]]:
+    """The tensors beside the codes of quantized weights."""
+    for name, parameter in model.named_parameters():
+        state = getattr(parameter, "quant_state", None)
+        if state is None:
+            continue
+        tensors = {"absmax": state.absmax, "code": state.code, "offset": state.offset}
+        if state.state2 is not None:
+            tensors |= {"nested_absmax": state.state2.absmax, "nested_code": state.state2.code}
+        for part, tensor in tensors.items():
+            if tensor is not None:
+                yield f"{name}.{part}", tensor
 
 
 def build_batch(case: dict[str, Any], model: torch.nn.Module) -> dict[str, Any]:
@@ -223,6 +266,8 @@ def start_labels(
         result.append(("start", "parameters", key(parameter), name))
         if parameter.grad is not None:
             result.append(("start", "gradients", key(parameter.grad), name))
+    for name, tensor in quantization_states(model):
+        result.append(("start", "parameters", key(tensor), name))
     for name, buffer in model.named_buffers():
         result.append(("start", "buffers", key(buffer), name))
     for batch in batches:

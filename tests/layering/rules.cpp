@@ -18,7 +18,7 @@ namespace fs = std::filesystem;
 
 constexpr auto kParts = std::to_array<std::string_view>(
     {"support", "quantity", "spec", "model", "autograd", "stack", "job", "step", "allocator",
-     "ledger", "scenario", "planner", "trace", "membudget", "report", "cli"});
+     "ledger", "scenario", "planner", "trace", "diagnosis", "membudget", "report", "cli"});
 
 /// Parts that later work brings; their absence is no mistake.
 constexpr auto kPlanned = std::to_array<std::string_view>({"planner"});

@@ -186,7 +186,11 @@ TEST_CASE("what is live at the peak, tensor by tensor", "[ledger]") {
     const Job job = job_of(tiny_llama(2), {{"micro_batch_size", "4"}, {"sequence_length", "256"}});
     const Ledger ledger = make_ledger(job, std::nullopt);
     std::map<std::string, Bytes> by_term;
-    for (const LiveTensor& tensor : live_at_peak(job)) by_term[tensor.term] += tensor.bytes;
+    const Timeline timeline = make_timeline(job);
+    for (const LiveTensor& tensor : live_at(timeline, *find_instant(timeline, "peak"))) {
+        by_term[tensor.term] += tensor.bytes;
+        by_term["allocator/rounding"] += tensor.rounding;
+    }
     for (const Term& term : ledger.terms)
         if (term.total == Total::allocated && term.at_peak > Bytes(0)) CHECK(by_term[term.path] == term.at_peak);
 }

@@ -255,8 +255,7 @@ TEST_CASE("the content of a file says which format it is") {
 TEST_CASE("a file of exactly the model's parameters agrees with it") {
     for (const bool tied : {false, true}) {
         const Model model = small_model(tied);
-        for (const WeightFormat format : {WeightFormat::safetensors, WeightFormat::index,
-                                          WeightFormat::gguf}) {
+        for (const WeightFormat format : {WeightFormat::safetensors, WeightFormat::index}) {
             const WeightFile file = file_of(model, format);
             const WeightCheck check = check_weights(model, file);
             INFO(name_of(format) << ": " << differences_of(check));
@@ -345,6 +344,71 @@ TEST_CASE("tensors of single experts make up the stack of all") {
           "model.layers.0.block_sparse_moe.experts.1.w3.weight: expected shape [16, 8]; got [8, 16]\n");
     file.tensors.pop_back();
     CHECK(differences_of(check_weights(model, file)) ==
-          "model.layers.0.mlp.experts.gate_up_proj: expected the tensors of all 2 experts; got 3 "
-          "tensors\n");
+          "model.layers.0.mlp.experts.gate_up_proj: expected 4 tensors of its pieces; got 3\n");
+}
+
+TEST_CASE("tensors that a class has split are pieces of one in the file") {
+    const Model model = model_of(
+        R"({"model_type": "dinov2", "architectures": ["Dinov2Model"], "hidden_size": 48, "patch_size": 8,
+            "image_size": 16, "num_hidden_layers": 1, "num_attention_heads": 2,
+            "use_swiglu_ffn": true})");
+    WeightFile file = file_of(model, WeightFormat::safetensors);
+    for (WeightTensor& tensor : file.tensors) {
+        const auto rename = [&](std::string_view from, std::string_view to) {
+            if (const std::size_t at = tensor.name.find(from); at != tensor.name.npos)
+                tensor.name.replace(at, from.size(), to);
+        };
+        for (const auto& [from, to] :
+             {std::pair{"q_proj", "attention.query"}, std::pair{"k_proj", "attention.key"},
+              std::pair{"v_proj", "attention.value"}, std::pair{"o_proj", "output.dense"},
+              std::pair{"mlp.down_proj", "mlp.weights_out"}})
+            rename(from, to);
+        if (tensor.name.find("mlp.up_proj") != tensor.name.npos) tensor.shape.front() *= 2;
+        rename("mlp.up_proj", "mlp.weights_in");
+    }
+    std::erase_if(file.tensors, [](const WeightTensor& t) {
+        return t.name.find("mlp.gate_proj") != t.name.npos;
+    });
+    CHECK(differences_of(check_weights(model, file)) == "");
+    file = file_of(model, WeightFormat::safetensors);  // the names of the class do as well
+    CHECK(differences_of(check_weights(model, file)) == "");
+}
+
+TEST_CASE("a GGUF file is compared by llama.cpp's names") {
+    const Model model = model_of(
+        R"({"model_type": "qwen3_moe", "hidden_size": 8, "moe_intermediate_size": 16, "head_dim": 4,
+            "vocab_size": 32, "num_hidden_layers": 1, "num_attention_heads": 2, "num_experts": 2,
+            "num_key_value_heads": 1, "num_experts_per_tok": 1, "tie_word_embeddings": true})");
+    const auto tensor = [](std::string name, std::vector<std::int64_t> shape) {
+        Elements n{1};
+        for (const std::int64_t extent : shape) n = n * extent;
+        return WeightTensor{std::move(name), std::move(shape), "F32", n, n.count() * Bytes(4), {}};
+    };
+    WeightFile file{WeightFormat::gguf, {}, {
+        tensor("token_embd.weight", {32, 8}), tensor("output_norm.weight", {8}),
+        tensor("blk.0.attn_norm.weight", {8}), tensor("blk.0.ffn_norm.weight", {8}),
+        tensor("blk.0.attn_q.weight", {8, 8}), tensor("blk.0.attn_k.weight", {4, 8}),
+        tensor("blk.0.attn_v.weight", {4, 8}), tensor("blk.0.attn_output.weight", {8, 8}),
+        tensor("blk.0.attn_q_norm.weight", {4}), tensor("blk.0.attn_k_norm.weight", {4}),
+        tensor("blk.0.ffn_gate_inp.weight", {2, 8}),
+        tensor("blk.0.ffn_gate_exps.weight", {2, 16, 8}),
+        tensor("blk.0.ffn_up_exps.weight", {2, 16, 8}),
+        tensor("blk.0.ffn_down_exps.weight", {2, 8, 16})}, {}};
+    CHECK(differences_of(check_weights(model, file)) == "");
+    CHECK(check_weights(model, file).matched == 14);
+    file.tensors[5].shape = {8, 8};
+    file.tensors.back().name = "blk.1.ffn_down_exps.weight";
+    CHECK(differences_of(check_weights(model, file)) ==
+          "blk.0.attn_k.weight: expected shape [4, 8]; got [8, 8]\n"
+          "blk.1.ffn_down_exps.weight: in the file, not in the model\n"
+          "model.layers.0.mlp.experts.down_proj: in the model, not in the file\n");
+}
+
+TEST_CASE("a GGUF file of unknown names is compared by its elements") {
+    const Model model = model_of(R"({"model_type": "gpt2", "n_embd": 8, "n_layer": 1, "n_head": 2,
+                                     "vocab_size": 32, "n_positions": 4})");
+    WeightFile file = file_of(model, WeightFormat::gguf);
+    CHECK(differences_of(check_weights(model, file)) == "");
+    file.tensors.pop_back();
+    CHECK_FALSE(check_weights(model, file).ok());
 }

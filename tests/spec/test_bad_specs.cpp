@@ -207,7 +207,7 @@ TEST_CASE("every mistake of a spec is named, in the order of the document", "[sp
          ":[\"q_proj\",3]}}}",
          "error: /training/lora/target_modules/1: expected a name; got an integer (3)\n"},
         {R"J({"membudget":1,"model":{"name":"x"},"training":{"lora":16}})J",
-         "error: /training/lora: expected an object; got an integer (16)\n"},
+         "error: /training/lora: expected an object or the path of an adapter_config.json; got an integer (16)\n"},
         {R"J({"membudget":1,"model":{"name":"x"},"training":{"freeze":"embed"}})J",
          "error: /training/freeze: expected a list of at least one name; got a string "
          "('embed')\n"},

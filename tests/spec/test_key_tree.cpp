@@ -108,6 +108,13 @@ TEST_CASE("repeated keys are refused, folded or kept", "[spec]") {
     CHECK(parsed(text, DuplicateKeys::keep).find("a")->integer() == 1);
 }
 
+TEST_CASE("numbers that only Python writes are null in files of others", "[spec]") {
+    const std::string text = R"({"a": [0.0, Infinity, -Infinity], "NaN\"": "Infinity", "b": NaN})";
+    CHECK(parsed(text, DuplicateKeys::last_wins) ==
+          parsed(R"({"a": [0.0, null, null], "NaN\"": "Infinity", "b": null})"));
+    CHECK_FALSE(parse_json(text, {}).ok());
+}
+
 TEST_CASE("many equal keys are no slow path", "[spec]") {
     std::string text = "{";
     for (int i = 0; i < 200'000; ++i) text += "\"k" + std::to_string(i % 1000) + "\":0,";

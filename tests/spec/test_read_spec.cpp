@@ -150,7 +150,7 @@ TEST_CASE("a spec with every key is read whole", "[spec]") {
     CHECK(name_at(training.lora->dtype) == "fp32 at /training/lora/dtype");
     REQUIRE(training.freeze.size() == 1);
     CHECK(name_at(training.freeze[0]) == "model.embed_tokens.* at /training/freeze/0");
-    CHECK(name_at(training.quantization) == "nf4 at /training/quantization");
+    CHECK(name_at(training.quantization.row) == "nf4 at /training/quantization");
     REQUIRE(training.offload.size() == 1);
     CHECK(training.offload[0].first == "optimizer_states");
     CHECK(name_at(training.offload[0].second) == "host at /training/offload/optimizer_states");

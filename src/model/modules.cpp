@@ -1,0 +1,155 @@
+#include "model/modules.hpp"
+
+#include <algorithm>
+#include <map>
+
+namespace membudget {
+
+namespace {
+
+constexpr std::string_view kIndex = "{}";
+
+/// Path of the module that holds the parameter `name`, and the parameter's own name in it.
+std::pair<std::string_view, std::string_view> split_name(std::string_view name) {
+    const std::size_t dot = name.rfind('.');
+    if (dot == std::string_view::npos) return {"", name};
+    return {name.substr(0, dot), name.substr(dot + 1)};
+}
+
+std::string_view last_part(std::string_view path) {
+    const std::size_t dot = path.rfind('.');
+    return dot == std::string_view::npos ? path : path.substr(dot + 1);
+}
+
+/// Modules whose weight is a matrix though they are no linear module: they hold a bare parameter.
+bool is_bare_matrix(std::string_view path, const Parameter& weight) {
+    // Routers of transformers 5 multiply with a parameter of their own; the gate of shared experts is
+    // a linear module [models/qwen2_moe/modeling_qwen2_moe.py Qwen2MoeTopKRouter].
+    return weight.component == Component::router && last_part(path) != "shared_expert_gate";
+}
+
+/// The op of `block` that multiplies or looks up with parameter `index`; null: none says so.
+const Op* user_of(const Block& block, std::size_t index) {
+    for (const Op& op : block.ops)
+        if (std::find(op.parameters.begin(), op.parameters.end(), static_cast<int>(index)) !=
+            op.parameters.end())
+            return &op;
+    return nullptr;
+}
+
+void classify(const Block& block, Module& module) {
+    const Parameter& weight = block.parameters[module.weight];
+    if (weight.shape.size() != 2 || split_name(weight.name).second != "weight") return;
+    const Op* const op = user_of(block, module.weight);
+    const bool looked_up = op != nullptr ? op->kind == OpKind::embedding || op->kind == OpKind::position_embedding
+                                         : weight.component == Component::embedding;
+    if (looked_up) {
+        module.kind = ModuleKind::embedding;
+        module.in = weight.shape[0];
+        module.out = weight.shape[1];
+        return;
+    }
+    if (is_bare_matrix(module.path, weight) || weight.component == Component::norm) return;
+    module.kind = ModuleKind::linear;
+    module.out = weight.shape[0];
+    module.in = weight.shape[1];
+    if (op == nullptr || op->kind != OpKind::linear) return;
+    const std::int64_t reads = block.tensors[static_cast<std::size_t>(op->inputs.front())].width;
+    const std::int64_t writes = block.tensors[static_cast<std::size_t>(op->outputs.front())].width;
+    if (reads == module.in && writes == module.out) return;
+    module.kind = ModuleKind::transposed;
+    std::swap(module.in, module.out);
+}
+
+}  // namespace
+
+std::vector<Module> modules_of(const Block& block) {
+    std::vector<Module> out;
+    for (std::size_t i = 0; i < block.parameters.size(); ++i) {
+        const auto [path, own] = split_name(block.parameters[i].name);
+        auto module = std::find_if(out.begin(), out.end(), [&](const Module& m) { return m.path == path; });
+        if (module == out.end()) {
+            out.push_back({std::string(path), ModuleKind::other, {}, i, 0, 0});
+            module = out.end() - 1;
+        }
+        module->parameters.push_back(i);
+        if (own == "weight") module->weight = i;
+    }
+    for (Module& module : out) classify(block, module);
+    return out;
+}
+
+std::string with_layer(std::string_view name, std::int64_t index) {
+    std::string out(name);
+    if (const auto at = out.find(kIndex); at != std::string::npos)
+        out.replace(at, kIndex.size(), std::to_string(index));
+    return out;
+}
+
+std::string output_embedding_of(const Model& model) {
+    // Its rows are the vocabulary's: what else a head holds (poolers, classifiers) is no output embedding.
+    if (model.facts.vocab_size <= 0) return {};
+    std::string found;
+    for (const Section& section : model.sections)
+        for (const int index : section.pattern) {
+            const Block& block = model.blocks[static_cast<std::size_t>(index)];
+            for (const Module& module : modules_of(block)) {
+                const Parameter& weight = block.parameters[module.weight];
+                if (weight.component == Component::head && module.kind == ModuleKind::linear &&
+                    module.out >= model.facts.vocab_size)
+                    found = section.prefix + module.path;
+            }
+        }
+    return found;
+}
+
+void rewrite_layers(Model& model, const Decide& decide, const Change& change) {
+    std::map<std::pair<int, Decision>, int> made;  // block as it was, decision -> block as it is
+    std::vector<Block> blocks;
+    std::vector<Section> sections;
+    for (const Section& section : model.sections) {
+        const auto length = static_cast<std::int64_t>(section.pattern.size());
+        for (std::int64_t copy = 0; copy < section.count; ++copy) {
+            Section unit{section.prefix, section.first_index + copy * length, {}, 1};
+            for (std::int64_t i = 0; i < length; ++i) {
+                const int old = section.pattern[static_cast<std::size_t>(i)];
+                const Block& block = model.blocks[static_cast<std::size_t>(old)];
+                Decision decision = decide(block, with_layer(section.prefix, unit.first_index + i));
+                const auto [place, fresh] =
+                    made.try_emplace({old, decision}, static_cast<int>(blocks.size()));
+                if (fresh) {
+                    blocks.push_back(block);
+                    change(blocks.back(), section.prefix, decision);
+                }
+                unit.pattern.push_back(place->second);
+            }
+            if (copy > 0 && sections.back().pattern == unit.pattern)
+                ++sections.back().count;
+            else
+                sections.push_back(std::move(unit));
+        }
+    }
+    model.blocks = std::move(blocks);
+    model.sections = std::move(sections);
+    model.adapted = true;
+}
+
+void settle_ties(Model& model, const std::vector<std::pair<std::string, std::string>>& renamed) {
+    std::map<std::string, bool> trainable;
+    model.for_each_parameter([&](const std::string& name, const Parameter& parameter, std::int64_t) {
+        trainable.emplace(name, parameter.trainable);
+    });
+    for (Block& block : model.blocks)
+        for (Parameter& parameter : block.parameters) {
+            if (parameter.tied_to.empty()) continue;
+            for (const auto& [before, after] : renamed)
+                if (parameter.tied_to == before) {
+                    parameter.tied_to = after;
+                    break;
+                }
+            if (const auto owner = trainable.find(parameter.tied_to); owner != trainable.end())
+                parameter.trainable = owner->second;
+        }
+}
+
+}  // namespace membudget

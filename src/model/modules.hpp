@@ -1,0 +1,58 @@
+#pragma once
+
+/// A model seen as a framework's tree of modules, and rewritten layer by layer: what adapters, freezing
+/// and quantization have in common.
+
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "membudget/model.hpp"
+
+namespace membudget {
+
+/// What kind of module holds parameters: adapters and quantization know some of them only.
+enum class ModuleKind {
+    linear,      ///< weight of out x in
+    transposed,  ///< a linear module whose weight is in x out (Conv1D of GPT-2)
+    embedding,   ///< weight of entries x width
+    other,
+};
+
+/// A module of a block that holds parameters itself.
+struct Module {
+    std::string path;  ///< within the block: "self_attn.q_proj"
+    ModuleKind kind = ModuleKind::other;
+    std::vector<std::size_t> parameters;  ///< indices into the block's
+    std::size_t weight = 0;               ///< the one named "weight", where there is one
+    std::int64_t in = 0, out = 0;         ///< of a linear module; entries and width of an embedding
+};
+
+/// The modules of `block`, in the order of their first parameters.
+[[nodiscard]] std::vector<Module> modules_of(const Block& block);
+
+/// `name` with the index of its layer filled in.
+[[nodiscard]] std::string with_layer(std::string_view name, std::int64_t index);
+
+/// The module whose output are the logits of a language model (`get_output_embeddings`), by full name;
+/// empty where the class has none.
+[[nodiscard]] std::string output_embedding_of(const Model& model);
+
+/// What is decided about one layer: a number per module or parameter. Layers with equal decisions
+/// share a block.
+using Decision = std::vector<std::int64_t>;
+using Decide = std::function<Decision(const Block& block, const std::string& prefix)>;
+using Change = std::function<void(Block& block, const std::string& prefix, const Decision& decision)>;
+
+/// Decides for every layer of `model` and changes its block accordingly. `prefix` has the layer's index
+/// for `decide` and `{}` for `change`. Layers of a section that are changed differently become sections
+/// of their own.
+void rewrite_layers(Model& model, const Decide& decide, const Change& change);
+
+/// Makes tied parameters agree with those whose storage they share, after names and `trainable` changed.
+/// `renamed` maps full names, with `{}`, of parameters that have another name now.
+void settle_ties(Model& model, const std::vector<std::pair<std::string, std::string>>& renamed);
+
+}  // namespace membudget

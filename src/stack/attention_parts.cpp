@@ -1,0 +1,63 @@
+#include "stack/attention_parts.hpp"
+
+#include <algorithm>
+
+namespace membudget::kernel {
+
+bool rotated(const KernelCall& call, std::size_t input) {
+    const int tensor = call.op.inputs[input];
+    return std::any_of(call.block.ops.begin(), call.block.ops.end(), [&](const Op& op) {
+        return op.kind == OpKind::rotary &&
+               std::find(op.outputs.begin(), op.outputs.end(), tensor) != op.outputs.end();
+    });
+}
+
+std::int64_t sequence_of(const KernelCall& call, std::size_t input) {
+    return call.rows(call.input_tensor(input)) / call.extents.batch;
+}
+
+std::int64_t scores_numel(const KernelCall& call) {
+    return detail::checked_mul(
+        detail::checked_mul(call.extents.batch, call.attributes().heads),
+        detail::checked_mul(sequence_of(call, 0), sequence_of(call, 1)));
+}
+
+Ref flatten(KernelCall& call, Ref x, bool head_major) {
+    return call.extents.batch > 1 && !head_major ? call.tape.copy(std::move(x)) : x;
+}
+
+Tape::ViewGradient transposed_gradient(std::int64_t heads) {
+    return heads == 1 ? Tape::ViewGradient::view : Tape::ViewGradient::copy;
+}
+
+Ref untransposed(KernelCall& call, std::size_t input) {
+    const OpAttributes& a = call.attributes();
+    // Falcon cuts its projection by indexing, which takes gradients of any layout.
+    // What a cache holds is a tensor of its own.
+    if (rotated(call, input) || a.form == AttentionForm::falcon || (call.cached && input > 0))
+        return call.in(input);
+    const std::int64_t heads = input == 0 || a.kv_heads == 0 ? a.heads : a.kv_heads;
+    return call.tape.view(call.in(input), transposed_gradient(heads));
+}
+
+Ref repeat_heads(KernelCall& call, Ref x) {
+    const OpAttributes& a = call.attributes();
+    if (a.kv_heads == 0 || a.kv_heads == a.heads) return x;
+    const std::int64_t numel = detail::checked_mul(x.numel() / a.kv_heads, a.heads);
+    return a.kv_heads == 1 ? call.tape.expand(std::move(x), numel)
+                           : call.tape.repeat(std::move(x), numel);
+}
+
+bool has_mask(const KernelCall& call) { return call.inputs() > 3 && static_cast<bool>(call.in(3)); }
+
+Ref drop_probabilities(KernelCall& call, Ref probabilities) {
+    return call.tape.dropout(std::move(probabilities),
+                             call.dropout >= 0 ? call.dropout : call.attributes().dropout);
+}
+
+Ref merge_heads(KernelCall& call, Ref out) {
+    if (call.extents.batch == 1 && call.attributes().heads == 1) return out;
+    return call.tape.copy(call.tape.view(std::move(out), Tape::ViewGradient::copy));
+}
+
+}  // namespace membudget::kernel

@@ -1,0 +1,36 @@
+#pragma once
+
+/// What the attention kernels share.
+
+#include "membudget/stack.hpp"
+
+namespace membudget::kernel {
+
+/// Whether an input of the attention comes from a rotation, whose gradient is copied there.
+[[nodiscard]] bool rotated(const KernelCall& call, std::size_t input);
+/// Tokens per sequence of an input.
+[[nodiscard]] std::int64_t sequence_of(const KernelCall& call, std::size_t input);
+/// Elements of batch x heads x queries x keys.
+[[nodiscard]] std::int64_t scores_numel(const KernelCall& call);
+/// Heads are transposed before the sequence, so a batch of more than one cannot be flattened into
+/// batches of matrices without a copy; unless the tensor lies in memory head by head.
+[[nodiscard]] Ref flatten(KernelCall& call, Ref x, bool head_major = false);
+/// An input of the attention. The projection before the transposition wants gradients token by token,
+/// which arrive head by head.
+[[nodiscard]] Ref untransposed(KernelCall& call, std::size_t input);
+[[nodiscard]] bool has_mask(const KernelCall& call);
+/// Keys or values of fewer heads, for all query heads: `expand`, then `reshape`, which copies unless
+/// there is one head [transformers repeat_kv].
+[[nodiscard]] Ref repeat_heads(KernelCall& call, Ref x);
+/// The gradient of a transposed tensor of `heads` heads, viewed token by token.
+[[nodiscard]] Tape::ViewGradient transposed_gradient(std::int64_t heads);
+/// Dropout of the attention's probabilities.
+[[nodiscard]] Ref drop_probabilities(KernelCall& call, Ref probabilities);
+/// Back from [batch, heads, tokens, dim] to [batch, tokens, heads x dim]: a copy.
+[[nodiscard]] Ref merge_heads(KernelCall& call, Ref out);
+
+/// Runs the function of a class that writes attention out by itself; false when it has none for an
+/// eager kernel.
+bool run_eager_form(KernelCall& call);
+
+}  // namespace membudget::kernel

@@ -1,0 +1,335 @@
+// Mixtures of experts: router, experts, shared experts, as transformers 5 writes them. The experts of
+// one device see tokens x experts per token rows together, however unevenly they are routed: an
+// imbalance changes nothing here, but for the loop over experts, whose transients follow the busiest.
+
+#include "stack/kernels.hpp"
+
+#include <cstdint>
+#include <optional>
+
+namespace membudget::kernel {
+
+namespace {
+
+std::int64_t size_of(std::int64_t numel, const Dtype& type) {
+    return bytes_of(Elements(numel), type).count();
+}
+
+/// A module of experts being run: sizes, and its parameters in their order.
+struct Mixture {
+    explicit Mixture(KernelCall& with)
+        : call(with), tape(with.tape), a(with.attributes()),
+          tokens(with.rows(with.input_tensor(0))), hidden(with.input_tensor(0).width),
+          rows(detail::checked_mul(tokens, a.experts_per_token)) {}
+
+    Ref next_parameter() { return call.parameter(parameter++); }
+
+    KernelCall& call;
+    Tape& tape;
+    const OpAttributes& a;
+    std::int64_t tokens, hidden;
+    std::int64_t rows;  ///< of all experts together
+    std::size_t parameter = 0;
+};
+
+/// What the router decides.
+struct Routing {
+    Ref logits, weights, ids;
+};
+
+/// x[ids]: saves the ids; the gradient is scattered into zeros.
+Ref gather(Tape& tape, const Ref& x, const Ref& ids, std::int64_t numel, const char* what) {
+    Ref out = tape.fresh(numel, x.dtype(), what);
+    Tape::NodeBuilder node(tape, what, {&x});
+    node.save(ids);
+    node.grad(0, "scattered grad");
+    node.finish(out);
+    return out;
+}
+
+/// torch.topk: values and ids; the gradient is scattered into zeros.
+void top(Mixture& m, const Ref& scores, Ref& values, Ref& ids) {
+    ids = m.tape.fresh(m.rows, dtype::int64, "expert ids");
+    values = gather(m.tape, scores, ids, m.rows, "top scores");
+}
+
+/// values /= values.sum(-1, keepdim=True), in place: autograd keeps a copy of the numerator.
+Ref normalise(Mixture& m, const Ref& values) {
+    Tape& tape = m.tape;
+    const Ref sum = tape.mean(values, m.tokens);
+    const Ref numerator = tape.grad_enabled()
+                              ? tape.fresh(values.numel(), values.dtype(), "numerator")
+                              : Ref();
+    Ref out = tape.alias_of_storage(values);
+    Tape::NodeBuilder node(tape, "div", {&values, &sum});
+    node.save(numerator);
+    node.save(sum);
+    const std::int16_t scaled = node.temp(size_of(values.numel(), values.dtype()), "grad of sum");
+    node.grad(0);
+    node.grad(1, "reduced grad");
+    node.drop(scaled);
+    node.finish(out);
+    return out;
+}
+
+/// Router of DeepSeek: in fp32, with groups of experts of which some are masked away.
+Routing route_deepseek(Mixture& m) {
+    Tape& tape = m.tape;
+    const std::int64_t all = detail::checked_mul(m.tokens, m.a.experts);
+    Routing made;
+    {
+        Ref x = tape.cast(m.call.in(0), dtype::fp32);
+        Ref weight = tape.cast(m.next_parameter(), dtype::fp32);
+        made.logits = tape.linear(std::move(x), std::move(weight), Ref(), m.tokens, m.hidden,
+                                  m.a.experts);
+    }
+    if (m.a.router == RouterForm::deepseek_v2) {
+        const Ref scores = tape.softmax(made.logits, dtype::fp32);
+        Ref values;
+        top(m, scores, values, made.ids);
+        made.weights = tape.mul_scalar(std::move(values));
+        return made;
+    }
+    const Ref scores = tape.unary_saving_output(made.logits, "sigmoid");
+    Ref values;
+    {
+        const Ref for_choice = tape.fresh(all, dtype::fp32, "scores for choice");
+        const Ref masked = tape.fresh(all, dtype::fp32, "masked scores");
+        top(m, scores, values, made.ids);
+    }
+    if (m.a.normalised) values = normalise(m, values);
+    made.weights = tape.mul_scalar(std::move(values));
+    return made;
+}
+
+Routing route(Mixture& m) {
+    Tape& tape = m.tape;
+    const RouterForm form = m.a.router;
+    if (form == RouterForm::deepseek_v2 || form == RouterForm::deepseek_v3) return route_deepseek(m);
+    Routing made;
+    {
+        Ref weight = m.next_parameter();
+        Ref bias = form == RouterForm::gpt_oss ? m.next_parameter() : Ref();
+        made.logits = tape.linear(m.call.in(0), std::move(weight), std::move(bias), m.tokens,
+                                  m.hidden, m.a.experts);
+    }
+    if (form == RouterForm::gpt_oss) {  // softmax of the chosen logits, in their type
+        Ref values;
+        top(m, made.logits, values, made.ids);
+        made.weights =
+            tape.softmax(values, tape.autocast() != nullptr ? dtype::fp32 : values.dtype());
+        return made;
+    }
+    if (form == RouterForm::granite) {  // fp32 logits; the weights in the type of the input
+        made.logits = tape.cast(std::move(made.logits), dtype::fp32);
+        Ref values;
+        top(m, made.logits, values, made.ids);
+        made.weights = tape.cast(tape.softmax(std::move(values), dtype::fp32), m.call.in(0).dtype());
+        return made;
+    }
+    const Ref probabilities = tape.softmax(made.logits, dtype::fp32);
+    Ref values;
+    top(m, probabilities, values, made.ids);
+    if (form == RouterForm::mixtral || m.a.normalised) values = normalise(m, values);
+    made.weights = form == RouterForm::mixtral ? values : tape.cast(values, made.logits.dtype());
+    return made;
+}
+
+/// input @ weight by groups of rows: not known to autocast, so the input takes the weight's type.
+Ref grouped_product(Mixture& m, Ref x, const Ref& weight, const Ref& offsets, std::int64_t width) {
+    Tape& tape = m.tape;
+    x = tape.cast(std::move(x), weight.dtype());
+    Ref out = tape.fresh(detail::checked_mul(m.rows, width), x.dtype(), "output");
+    Tape::NodeBuilder node(tape, "grouped_mm", {&x, &weight});
+    if (node.needs(1)) node.save(x);
+    if (node.needs(0)) node.save(weight);
+    node.save(offsets);
+    node.grad(1, "grad weight");
+    node.grad(0);
+    node.finish(out);
+    return out;
+}
+
+/// out.add_(bias[expert ids]): the gathered bias is a name of the function.
+Ref add_expert_bias(Mixture& m, Ref out, const Ref& bias, const Ref& ids, Ref& selected) {
+    if (!bias) return out;
+    selected = gather(m.tape, bias, ids, out.numel(), "bias of each row");
+    return m.tape.add_in_place(std::move(out), selected);
+}
+
+/// act(gate) * up of the two halves of the projection.
+Ref gate_halves(Mixture& m, const Ref& both) {
+    Tape& tape = m.tape;
+    const std::int64_t half = both.numel() / 2;
+    if (m.a.router == RouterForm::gpt_oss) {
+        // Halves interleaved, clamped; (up + 1) * gate * sigmoid(alpha * gate)
+        // [modeling_gpt_oss.py GptOssExperts._apply_gate].
+        const auto clamp = [&](const Ref& x) {
+            Ref out = tape.fresh(x.numel(), x.dtype(), "clamp");
+            Tape::NodeBuilder node(tape, "clamp", {&x});
+            node.save(x);
+            const std::int16_t within = node.temp(x.numel(), "within bounds");
+            node.grad(0);
+            node.drop(within);
+            node.finish(out);
+            return out;
+        };
+        Ref gate = tape.slice(both, half);
+        Ref up = tape.slice(both, half);
+        gate = clamp(gate);
+        up = clamp(up);
+        Ref glu;
+        {
+            Ref scaled = tape.mul_scalar(gate);
+            const Ref sigmoid = tape.unary_saving_output(scaled, "sigmoid");
+            scaled.reset();
+            glu = tape.mul(gate, sigmoid);
+        }
+        const Ref shifted = tape.add_scalar(up);
+        return tape.mul(shifted, glu);
+    }
+    const std::int64_t halves[] = {half, half};
+    const std::vector<Ref> parts = tape.chunk(both, halves);
+    const Ref active = apply_activation(tape, m.a.act, parts[0]);
+    return tape.mul(active, parts[1]);
+}
+
+/// integrations/moe.py grouped_mm_experts_forward.
+Ref grouped_experts(Mixture& m, const Ref& x, const Routing& routing) {
+    Tape& tape = m.tape;
+    const Dtype& integer = dtype::int64;
+    const bool biased = m.a.expert_bias;
+    const Ref gate_up = m.next_parameter();
+    const Ref gate_up_bias = biased ? m.next_parameter() : Ref();
+    const Ref down = m.next_parameter();
+    const Ref down_bias = biased ? m.next_parameter() : Ref();
+
+    const Ref sorted_ids = tape.fresh(m.rows, integer, "sorted expert ids");
+    const Ref order = tape.fresh(m.rows, integer, "order of rows");
+    Ref selected;
+    {
+        const Ref token_of = tape.fresh(m.rows, integer, "token of each row");
+        selected = gather(tape, x, token_of, detail::checked_mul(m.rows, m.hidden), "rows by expert");
+    }
+    const Ref sample_weights = gather(tape, routing.weights, order, m.rows, "weight of each row");
+    const Ref counted = tape.fresh(
+        m.rows, tape.backend() == Backend::cpu ? dtype::fp32 : dtype::int32, "counted ids");
+    const Ref offsets = tape.fresh(m.a.experts, dtype::int32, "offsets of groups");
+
+    Ref selected_bias;
+    Ref out = grouped_product(m, selected, gate_up, offsets, 2 * m.a.expert_width);
+    out = add_expert_bias(m, std::move(out), gate_up_bias, sorted_ids, selected_bias);
+    out = gate_halves(m, out);
+    out = grouped_product(m, std::move(out), down, offsets, m.hidden);
+    out = add_expert_bias(m, std::move(out), down_bias, sorted_ids, selected_bias);
+
+    Ref weighted = tape.mul(out, sample_weights);
+    const Ref inverse = tape.fresh(m.rows, integer, "inverse order");
+    weighted = gather(tape, weighted, inverse, weighted.numel(), "rows by token");
+    Ref sum = tape.sum_to(weighted, detail::checked_mul(m.tokens, m.hidden));
+    return tape.cast(std::move(sum), x.dtype());
+}
+
+/// weight[expert]: the gradient is that of the whole tensor, zero but for one expert.
+Ref of_expert(Mixture& m, const Ref& weights) {
+    return weights ? m.tape.slice(weights, weights.numel() / m.a.experts) : Ref();
+}
+
+/// The experts' own forward: one after the other, results added in place.
+Ref looped_experts(Mixture& m, const Ref& x, const Routing& routing) {
+    Tape& tape = m.tape;
+    const bool biased = m.a.expert_bias;
+    const Ref gate_up = m.next_parameter();
+    const Ref gate_up_bias = biased ? m.next_parameter() : Ref();
+    const Ref down = m.next_parameter();
+    const Ref down_bias = biased ? m.next_parameter() : Ref();
+    const Ref mask = tape.fresh(detail::checked_mul(m.rows, m.a.experts + 1), dtype::int64,
+                                "one-hot expert ids");
+    Ref out = tape.fresh(x.numel(), x.dtype(), "output");
+    std::int64_t left = m.rows;
+    for (std::int64_t e = 0; e < m.a.experts && left > 0; ++e) {
+        const std::int64_t rows = detail::ceil_div(left, m.a.experts - e);
+        left -= rows;
+        const Ref positions = tape.fresh(rows, dtype::int64, "positions");
+        const Ref token_ids = tape.fresh(rows, dtype::int64, "token ids");
+        Ref state =
+            gather(tape, x, token_ids, detail::checked_mul(rows, m.hidden), "rows of the expert");
+        Ref both = tape.linear(state, of_expert(m, gate_up), of_expert(m, gate_up_bias), rows,
+                               m.hidden, 2 * m.a.expert_width);
+        Ref current = gate_halves(m, both);
+        both.reset();
+        current = tape.linear(std::move(current), of_expert(m, down), of_expert(m, down_bias), rows,
+                              m.a.expert_width, m.hidden);
+        const Ref weights = gather(tape, routing.weights, token_ids, rows, "weight of each row");
+        current = tape.mul(current, weights);
+        const Ref cast = tape.cast(current, out.dtype());
+        // index_add_: the gradient of the rows is gathered.
+        Ref added = tape.alias_of_storage(out);
+        Tape::NodeBuilder node(tape, "index_add", {&out, &cast});
+        node.save(token_ids);
+        node.pass(0);
+        node.grad(1, "gathered grad");
+        node.finish(added);
+        out = std::move(added);
+    }
+    return out;
+}
+
+/// The dense network that every token passes: down(act(gate(x)) * up(x)).
+Ref shared_expert(Mixture& m, const Ref& x) {
+    Tape& tape = m.tape;
+    const Ref gate = m.next_parameter();
+    const Ref up = m.next_parameter();
+    const Ref down = m.next_parameter();
+    const auto project = [&](Ref from, const Ref& weight, std::int64_t in, std::int64_t out) {
+        return tape.linear(std::move(from), weight, Ref(), m.tokens, in, out);
+    };
+    Ref active = apply_activation(tape, m.a.act, project(x, gate, m.hidden, m.a.shared_width));
+    Ref product = tape.mul(std::move(active), project(x, up, m.hidden, m.a.shared_width));
+    return project(std::move(product), down, m.a.shared_width, m.hidden);
+}
+
+using Experts = Ref (*)(Mixture& m, const Ref& x, const Routing& routing);
+
+void mixture(KernelCall& call, Experts experts) {
+    Mixture m(call);
+    Tape& tape = call.tape;
+    const Ref x = tape.view(call.in(0));
+    if (m.a.shared_width == 0) {
+        const Routing routing = route(m);
+        call.out(0, tape.view(experts(m, x, routing)));
+        return;
+    }
+    // Parameters: router, experts, shared expert [, its gate], whatever the order of the calls.
+    const std::size_t router = 0;
+    const std::size_t shared = call.parameters() - (m.a.shared_gate ? 4 : 3);
+    if (m.a.shared_gate) {  // Qwen2-MoE
+        m.parameter = shared;
+        Ref extra = shared_expert(m, x);
+        m.parameter = router;
+        const Routing routing = route(m);
+        const Ref out = experts(m, x, routing);
+        m.parameter = shared + 3;
+        {
+            Ref gate = tape.linear(x, m.next_parameter(), Ref(), m.tokens, m.hidden, 1);
+            const Ref open = tape.unary_saving_output(gate, "sigmoid");
+            gate.reset();
+            extra = tape.mul(open, extra);
+        }
+        call.out(0, tape.view(tape.add(out, extra)));
+        return;
+    }
+    m.parameter = router;
+    const Routing routing = route(m);
+    const Ref out = experts(m, x, routing);
+    m.parameter = shared;
+    call.out(0, tape.add(out, shared_expert(m, call.in(0))));
+}
+
+}  // namespace
+
+void grouped_moe(KernelCall& call) { mixture(call, grouped_experts); }
+
+void looped_moe(KernelCall& call) { mixture(call, looped_experts); }
+
+}  // namespace membudget::kernel

@@ -1,0 +1,271 @@
+// Rotary embedding: the tables of cosine and sine, and the rotation as each class writes it.
+
+#include "stack/kernels.hpp"
+
+#include <array>
+#include <cstdint>
+#include <vector>
+
+#include "stack/attention_parts.hpp"
+
+namespace membudget::kernel {
+
+namespace {
+
+using ViewGradient = Tape::ViewGradient;
+
+/// Halves: cat((-x[..., d/2:], x[..., :d/2])). Pairs: stack((-x[..., 1::2], x[..., ::2])), flattened.
+/// Both write the result once, from a negated half and a view.
+Ref cross(Tape& tape, const Ref& x) {
+    const Ref first = tape.slice(x, x.numel() / 2);
+    const Ref second = tape.slice(x, x.numel() - x.numel() / 2);
+    std::array<Ref, 2> parts{tape.neg(second), first};
+    return tape.cat(parts);
+}
+
+/// x * cos + cross(x) * sin.
+Ref rotate(Tape& tape, const Ref& x, const Ref& cos, const Ref& sin) {
+    const Ref straight = tape.mul(x, cos);
+    Ref half = cross(tape, x);
+    const Ref crossed = tape.mul(half, sin);
+    half.reset();
+    return tape.add(straight, crossed);
+}
+
+/// The dimensions that rotate and those that do not. Indexing of a whole dimension returns the tensor
+/// itself [torch/csrc/autograd/python_variable_indexing.cpp, ATen/TensorIndexing.h applySlice].
+std::array<Ref, 2> cut(KernelCall& call, const Ref& x) {
+    const OpAttributes& a = call.attributes();
+    const std::int64_t heads = x.numel() / a.head_dim;
+    Ref rotated = a.rotary_dim == a.head_dim ? x : call.tape.slice(x, heads * a.rotary_dim);
+    return {std::move(rotated), call.tape.slice(x, heads * (a.head_dim - a.rotary_dim))};
+}
+
+/// Rotates `rotary_dim` of the `head_dim` dimensions, or all of them.
+Ref rotate_part(KernelCall& call, const Ref& x, const Ref& cos, const Ref& sin) {
+    if (call.attributes().rotary_dim == 0) return rotate(call.tape, x, cos, sin);
+    const std::array<Ref, 2> parts = cut(call, x);
+    std::array<Ref, 2> joined{rotate(call.tape, parts[0], cos, sin), parts[1]};
+    return call.tape.cat(joined);
+}
+
+/// GLM: q and k rotated, then both concatenated with the rest; interleaved tables are locals.
+void rotate_pairs(KernelCall& call, const Ref& q, const Ref& k) {
+    Tape& tape = call.tape;
+    const Ref cos = tape.fresh(call.in(2).numel(), call.in(2).dtype(), "interleaved cosine");
+    const Ref sin = tape.fresh(call.in(3).numel(), call.in(3).dtype(), "interleaved sine");
+    const std::array<Ref, 2> q_parts = cut(call, q);
+    const std::array<Ref, 2> k_parts = cut(call, k);
+    Ref q_rotated = rotate(tape, q_parts[0], cos, sin);
+    Ref k_rotated = rotate(tape, k_parts[0], cos, sin);
+    std::array<Ref, 2> q_joined{std::move(q_rotated), q_parts[1]};
+    call.out(0, tape.cat(q_joined));
+    q_joined[0].reset();
+    std::array<Ref, 2> k_joined{std::move(k_rotated), k_parts[1]};
+    call.out(1, tape.cat(k_joined));
+}
+
+/// GPT-J: the tensors are rotated before their heads are transposed, k before q.
+void rotate_pairs_apart(KernelCall& call) {
+    Tape& tape = call.tape;
+    const OpAttributes& a = call.attributes();
+    const std::int64_t positions = call.extents.sequence;
+    const auto rotate_one = [&](const Ref& x) {
+        const std::int64_t numel = detail::checked_mul(positions, a.rotary_dim);
+        const Ref sin = tape.fresh(numel, call.in(3).dtype(), "interleaved sine");
+        const Ref cos = tape.fresh(numel, call.in(2).dtype(), "interleaved cosine");
+        return rotate(tape, x, cos, sin);
+    };
+    const Ref k = tape.view(call.in(1));
+    const Ref q = tape.view(call.in(0));
+    const std::array<Ref, 2> k_parts = cut(call, k);
+    const std::array<Ref, 2> q_parts = cut(call, q);
+    std::array<Ref, 2> k_joined{rotate_one(k_parts[0]), k_parts[1]};
+    std::array<Ref, 2> q_joined{rotate_one(q_parts[0]), q_parts[1]};
+    for (const auto* parts : {&k_joined, &q_joined}) call.hold_local((*parts)[0]);
+    call.out(1, tape.cat(k_joined));
+    call.out(0, tape.cat(q_joined));
+}
+
+/// Cohere: copies of q and k in fp32, cast back at the end.
+void rotate_pairs_wide(KernelCall& call, const Ref& q_in, const Ref& k_in) {
+    Tape& tape = call.tape;
+    const Dtype& type = q_in.dtype();
+    const Ref q = tape.cast(q_in, dtype::fp32);
+    const Ref k = tape.cast(k_in, dtype::fp32);
+    const Ref q_rotated = rotate(tape, q, call.in(2), call.in(3));
+    const Ref k_rotated = rotate(tape, k, call.in(2), call.in(3));
+    call.out(0, tape.cast(q_rotated, type));
+    call.out(1, tape.cast(k_rotated, type));
+}
+
+std::int64_t size_of(std::int64_t numel, const Dtype& type) {
+    return bytes_of(Elements(numel), type).count();
+}
+
+/// cat([x1 * cos - x2 * sin, x2 * cos + x1 * sin]) of the even and odd elements
+/// [modeling_deepseek_v3.py apply_rotary_pos_emb_interleave].
+Ref rotate_even_odd(Tape& tape, const Ref& even, const Ref& odd, const Ref& cos, const Ref& sin) {
+    Ref first;
+    {
+        const Ref straight = tape.mul(even, cos);
+        const Ref crossed = tape.mul(odd, sin);
+        first = tape.sub(straight, crossed);
+    }
+    Ref second;
+    {
+        const Ref straight = tape.mul(odd, cos);
+        const Ref crossed = tape.mul(even, sin);
+        second = tape.add(straight, crossed);
+    }
+    std::array<Ref, 2> parts{std::move(first), std::move(second)};
+    return tape.cat(parts);
+}
+
+/// gpt-oss: the same of the two halves [modeling_gpt_oss.py _apply_rotary_emb].
+Ref rotate_chunks(Tape& tape, const Ref& x, const Ref& cos, const Ref& sin) {
+    const std::array<std::int64_t, 2> halves{x.numel() / 2, x.numel() / 2};
+    const std::vector<Ref> parts = tape.chunk(x, halves);
+    return rotate_even_odd(tape, parts[0], parts[1], cos, sin);
+}
+
+/// view_as_real(view_as_complex(x.float()) * frequencies).type_as(x)
+/// [modeling_deepseek_v2.py apply_rotary_emb]; the frequencies take the place of the cosine.
+Ref rotate_complex(Tape& tape, const Ref& x, const Ref& frequencies) {
+    const Ref wide = tape.cast(x, dtype::fp32);
+    Ref product = tape.fresh(wide.numel(), dtype::fp32, "complex product");
+    Tape::NodeBuilder node(tape, "complex mul", {&wide});
+    node.save(frequencies);
+    node.grad(0);
+    node.finish(product);
+    return tape.cast(product, x.dtype());
+}
+
+/// Latent attention: the last `rotary_dim` of each query head, and the one key of all heads, rotate.
+void rotate_latent(KernelCall& call) {
+    Tape& tape = call.tape;
+    const OpAttributes& a = call.attributes();
+    const Ref q = tape.view(call.in(0), ViewGradient::copy);
+    const Ref key = tape.view(call.in(1));
+    const std::int64_t heads = q.numel() / a.head_dim;
+    const std::array<std::int64_t, 2> widths{heads * (a.head_dim - a.rotary_dim),
+                                             heads * a.rotary_dim};
+    const std::vector<Ref> parts = tape.chunk(q, widths);
+    Ref rotated_q;
+    Ref rotated_k;
+    if (a.rotation == Rotation::latent) {
+        const Ref q_even = tape.slice(parts[1], parts[1].numel() / 2);
+        const Ref q_odd = tape.slice(parts[1], parts[1].numel() / 2);
+        const Ref k_even = tape.slice(key, key.numel() / 2);
+        const Ref k_odd = tape.slice(key, key.numel() / 2);
+        rotated_q = rotate_even_odd(tape, q_even, q_odd, call.in(2), call.in(3));
+        rotated_k = rotate_even_odd(tape, k_even, k_odd, call.in(2), call.in(3));
+    } else {
+        rotated_q = rotate_complex(tape, parts[1], call.in(2));
+        rotated_k = rotate_complex(tape, key, call.in(2));
+    }
+    call.hold_local(rotated_q);
+    std::array<Ref, 2> joined{parts[0], rotated_q};
+    call.out(0, tape.cat(joined));
+    call.out(1, std::move(rotated_k));
+}
+
+}  // namespace
+
+void latent_expand(KernelCall& call) {
+    Tape& tape = call.tape;
+    const OpAttributes& a = call.attributes();
+    const Ref both = tape.view(call.in(0), ViewGradient::copy);
+    const std::int64_t heads = both.numel() / (a.head_dim - a.rotary_dim + a.value_dim);
+    const std::array<std::int64_t, 2> widths{heads * (a.head_dim - a.rotary_dim),
+                                             heads * a.value_dim};
+    const std::vector<Ref> parts = tape.chunk(both, widths);
+    const Ref& rotated = call.in(1);
+    // new_empty, then copy_ into two slices: in backward each takes a copy of the whole gradient, and
+    // hands on a copy of its slice [torch/csrc/autograd/functions/tensor.cpp CopySlices::apply_impl].
+    Ref key = tape.fresh(heads * a.head_dim, both.dtype(), "key");
+    const std::int64_t whole = size_of(key.numel(), key.dtype());
+    for (const Ref* part : {&parts[0], &rotated}) {
+        Ref written = tape.alias_of_storage(key);
+        Tape::NodeBuilder node(tape, "CopySlices", {&key, part});
+        node.grad(0, "copy of the gradient");
+        if (part->numel() == heads * a.rotary_dim || part == &parts[0]) {
+            node.grad(1, "slice of the gradient");
+        } else {  // one key for all heads: summed
+            const std::int16_t slice = node.temp(whole / a.head_dim * a.rotary_dim, "expanded grad");
+            node.grad(1, "reduced grad");
+            node.drop(slice);
+        }
+        node.finish(written);
+        key = std::move(written);
+    }
+    call.out(0, std::move(key));
+    call.out(1, parts[1]);
+}
+
+void hf_rotary(KernelCall& call) {
+    const Rotation rotation = call.attributes().rotation;
+    if (rotation == Rotation::latent || rotation == Rotation::latent_complex)
+        return rotate_latent(call);
+    if (rotation == Rotation::pairs_apart) return rotate_pairs_apart(call);
+    // The projections' outputs are viewed head by head and transposed; the gradient of a rotation is
+    // contiguous the other way round, so it is copied on its way back.
+    // Falcon cuts its projection by indexing, which takes gradients of any layout.
+    const OpAttributes& a = call.attributes();
+    const auto gradient = [&](std::int64_t heads) {
+        return a.form == AttentionForm::falcon ? ViewGradient::view : transposed_gradient(heads);
+    };
+    const Ref q = call.tape.view(call.in(0), gradient(a.heads));
+    const Ref k = call.tape.view(call.in(1), gradient(a.kv_heads));
+    if (rotation == Rotation::chunks) {
+        call.out(0, rotate_chunks(call.tape, q, call.in(2), call.in(3)));
+        call.out(1, rotate_chunks(call.tape, k, call.in(2), call.in(3)));
+        return;
+    }
+    if (rotation == Rotation::pairs) return rotate_pairs(call, q, k);
+    if (rotation == Rotation::pairs_wide) return rotate_pairs_wide(call, q, k);
+    call.out(0, rotate_part(call, q, call.in(2), call.in(3)));
+    call.out(1, rotate_part(call, k, call.in(2), call.in(3)));
+}
+
+void fused_rotary(KernelCall& call) {
+    call.out(0, call.tape.view(call.in(0)));
+    call.out(1, call.tape.view(call.in(1)));
+}
+
+void rotary_tables(KernelCall& call) {
+    Tape& tape = call.tape;
+    const std::int64_t numel = call.numel(call.output_tensor(0));
+    const Dtype& type = call.activation_dtype();
+    if (call.attributes().rotation == Rotation::pairs_apart) {
+        // One gathered table, sine and cosine of half its width each [modeling_gptj.py].
+        const Ref both = tape.fresh(numel, type, "sine and cosine");
+        call.out(0, both);
+        call.out(1, both);
+        return;
+    }
+    if (call.attributes().rotation == Rotation::latent_complex) {
+        // torch.polar(ones, frequencies) * scaling, complex numbers of two fp32 each.
+        const Ref frequencies = tape.fresh(numel / 2, dtype::fp32, "frequencies");
+        const Ref ones = tape.fresh(numel / 2, dtype::fp32, "ones");
+        const Ref polar = tape.fresh(numel, dtype::fp32, "complex frequencies");
+        Ref scaled = tape.mul_scalar(polar);
+        call.out(0, scaled);
+        call.out(1, std::move(scaled));
+        return;
+    }
+    const bool halves = call.attributes().rotation != Rotation::chunks;
+    // emb = cat(freqs, freqs); cos = emb.cos() * scaling; sin likewise; both cast to the type of x.
+    Ref half = tape.fresh(halves ? numel / 2 : numel, dtype::fp32, "frequencies");
+    const Ref angles = halves ? tape.fresh(numel, dtype::fp32, "angles") : half;
+    Ref cosine = tape.fresh(numel, dtype::fp32, "cosine");
+    const Ref scaled_cosine = tape.mul_scalar(cosine);
+    cosine.reset();
+    Ref sine = tape.fresh(numel, dtype::fp32, "sine");
+    const Ref scaled_sine = tape.mul_scalar(sine);
+    sine.reset();
+    call.out(0, tape.cast(scaled_cosine, type));
+    call.out(1, tape.cast(scaled_sine, type));
+}
+
+}  // namespace membudget::kernel

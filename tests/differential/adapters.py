@@ -1,0 +1,198 @@
+"""What PEFT trains: counts and names of every tensor, for small models and for real configs.
+
+``python adapters.py`` writes ``adapters.json``, the facts that the tests of ``model`` hold. With ``--program`` and
+``--configs`` it compares a built ``membudget`` with PEFT on every config.json below a folder.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import copy
+import importlib.metadata
+import json
+import subprocess
+import sys
+import tempfile
+import warnings
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import peft
+import torch
+import transformers
+from architectures import ARCHITECTURES, Dims, make_case
+from peft.utils.constants import TRANSFORMERS_MODELS_TO_LORA_TARGET_MODULES_MAPPING as DEFAULTS
+
+Settings = dict[str, Any]
+
+ATTENTION = [
+    *("q_proj", "k_proj", "v_proj", "o_proj", "out_proj", "query", "key", "value", "c_attn"),
+    *("query_key_value", "qkv_proj", "q_lin", "v_lin", "q", "v", "o", "Wqkv", "attn.Wqkv"),
+]
+
+SETTINGS: dict[str, Settings] = {
+    "default": {},
+    "all-linear": {"r": 16, "target_modules": "all-linear"},
+    "names": {"r": 4, "target_modules": ATTENTION},
+    "pattern": {"r": 3, "target_modules": r"(.*\.)?(layers?|h|block|blocks)\.[0-1]\..*(q|k|v|query|key|c_attn|dense)(_proj)?"},
+    "dora": {"r": 8, "target_modules": "all-linear", "use_dora": True, "bias": "lora_only"},
+    "layers": {"r": 8, "target_modules": ATTENTION, "layers_to_transform": [0, 2], "bias": "all"},
+    "saved": {"r": 8, "target_modules": ATTENTION, "modules_to_save": ["embed_tokens", "lm_head", "classifier", "wte"]},
+    "embedding": {"r": 6, "target_modules": [*ATTENTION, "embed_tokens", "word_embeddings", "wte", "shared"]},
+}
+
+
+def build(model: str, config: dict[str, Any]) -> torch.nn.Module:
+    """The model on the meta device; an instance of a config of its class."""
+    model_class = getattr(transformers, model)
+    with torch.device("meta"), warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return model_class._from_config(model_class.config_class(**copy.deepcopy(config)))
+
+
+def digest(lines: list[str]) -> str:
+    """FNV-1a of 64 bits over the sorted lines."""
+    value = 0xCBF29CE484222325
+    for byte in "".join(f"{line}\n" for line in sorted(lines)).encode():
+        value = ((value ^ byte) * 0x100000001B3) & 0xFFFFFFFFFFFFFFFF
+    return f"{value:016x}"
+
+
+def tensors_of(model: torch.nn.Module) -> list[str]:
+    """A line for each parameter: name, shape, whether it is trained."""
+    return [
+        f"{name} {list(p.shape)} {'trained' if p.requires_grad else 'frozen'}" for name, p in model.named_parameters()
+    ]
+
+
+def adapt(model: torch.nn.Module, settings: Settings) -> torch.nn.Module | str:
+    """The model with adapters, or what PEFT says against it."""
+    with contextlib.redirect_stdout(sys.stderr), torch.device("meta"), warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        try:
+            return peft.get_peft_model(model, peft.LoraConfig(**settings))
+        except Exception as error:  # noqa: BLE001  (PEFT has errors of its own)
+            return f"{type(error).__name__}: {str(error).splitlines()[0][:200]}"
+
+
+def facts(model: str, config: dict[str, Any], name: str) -> dict[str, Any]:
+    """What PEFT makes of one model under one setting."""
+    settings = SETTINGS[name]
+    made = build(model, config)
+    if name == "default" and made.config.model_type not in DEFAULTS:
+        return {"setting": name, "error": "no default"}
+    adapted = adapt(made, settings)
+    if isinstance(adapted, str):
+        return {"setting": name, "error": adapted}
+    trainable, total = adapted.get_nb_trainable_parameters()
+    lines = tensors_of(adapted)
+    return {"setting": name, "trainable": trainable, "total": total, "tensors": len(lines), "digest": digest(lines)}
+
+
+def record() -> dict[str, Any]:
+    """Facts of all small models."""
+    dims = Dims(layers=4)
+    models = {}
+    for architecture, row in ARCHITECTURES.items():
+        config = make_case(architecture, dims)["config"]
+        records = [facts(row.model, config, name) for name in SETTINGS]
+        models[architecture] = {"model": row.model, "config": config, "records": records}
+    versions = {name: importlib.metadata.version(name) for name in ("peft", "torch", "transformers")}
+    return {"versions": versions, "settings": SETTINGS, "models": models}
+
+
+def ours(program: str, config: Path, architecture: str, settings: Settings) -> list[str] | str:
+    """The lines of ``membudget inspect``, or its diagnostics."""
+    with tempfile.TemporaryDirectory() as folder:
+        spec = Path(folder) / "spec.json"
+        spec.write_text(
+            json.dumps(
+                {
+                    "membudget": 1,
+                    "model": {"config": str(config.resolve()), "architecture": architecture},
+                    "training": {"lora": settings, "quantization": "none"},
+                }
+            )
+        )
+        run = subprocess.run([program, "inspect", str(spec), "--format", "json"], capture_output=True, text=True)
+    if run.returncode != 0:
+        return run.stderr.strip()
+    return [
+        f"{t['name']} {t['shape']} {'trained' if t['trainable'] else 'frozen'}"
+        for t in json.loads(run.stdout)["tensors"]
+        if t["tied_to"] is None
+    ]
+
+
+def configs_below(folder: Path) -> Iterator[tuple[Path, str, dict[str, Any]]]:
+    """Configs that name a class of transformers."""
+    for path in sorted(folder.rglob("*.json")):
+        try:
+            config = json.loads(path.read_text())
+        except (ValueError, UnicodeDecodeError):
+            continue
+        names = config.get("architectures") if isinstance(config, dict) else None
+        if names and config.get("model_type") and hasattr(transformers, names[0]) and "auto_map" not in config:
+            yield path, names[0], config
+
+
+def compare(program: str, folder: Path, most: int) -> int:
+    """Prints each disagreement and the counts; the number of disagreements."""
+    agree, differ, skipped, families = 0, 0, 0, set()
+    seen: dict[str, int] = {}
+    for path, architecture, config in configs_below(folder):
+        family = config["model_type"]
+        seen[family] = seen.get(family, 0) + 1
+        if seen[family] > most:
+            continue
+        config.pop("quantization_config", None)
+        for name in SETTINGS:
+            try:
+                made = build(architecture, config)
+            except Exception as error:  # noqa: BLE001  (a config that the library refuses says nothing about us)
+                print(f"-- {path.name}: {type(error).__name__}: {str(error)[:100]}")
+                skipped += 1
+                break
+            if name == "default" and made.config.model_type not in DEFAULTS:
+                continue
+            adapted = adapt(made, SETTINGS[name])
+            lines = ours(program, path, architecture, SETTINGS[name])
+            if isinstance(adapted, str) or isinstance(lines, str):
+                same = isinstance(adapted, str) and isinstance(lines, str)
+                if not same:
+                    print(f"{path.name} {name}: PEFT: {str(adapted)[:100] if isinstance(adapted, str) else 'fine'}; "
+                          f"ours: {lines[:160] if isinstance(lines, str) else 'fine'}")
+                skipped += same
+                differ += not same
+                continue
+            theirs = tensors_of(adapted)
+            if sorted(theirs) == sorted(lines):
+                agree += 1
+                families.add(family)
+                continue
+            differ += 1
+            missing = sorted(set(theirs) - set(lines))
+            extra = sorted(set(lines) - set(theirs))
+            print(f"{path.name} {architecture} {name}: {len(missing)} missing {missing[:2]}, {len(extra)} extra {extra[:2]}")
+    print(f"{agree} agree in every tensor, {differ} differ, {skipped} skipped; {len(families)} families")
+    return differ
+
+
+def main() -> int:
+    """Records, or compares."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--program", help="a built membudget")
+    parser.add_argument("--configs", type=Path, help="a folder of config.json files")
+    parser.add_argument("--most", type=int, default=2, help="configs of each family")
+    arguments = parser.parse_args()
+    if arguments.program:
+        return 1 if compare(arguments.program, arguments.configs, arguments.most) else 0
+    text = json.dumps(record(), indent=1, sort_keys=True)
+    Path(__file__).with_name("adapters.json").write_text(text + "\n")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
