@@ -57,6 +57,17 @@ std::int64_t rounding_of(std::int64_t bytes, Backend backend) {
     return align_up(Bytes(bytes), kCudaBlock).count() - bytes;
 }
 
+void Tape::reserve(std::size_t ops, std::size_t leaves) {
+    storages_.reserve(6 * ops + leaves);
+    tensors_.reserve(8 * ops + leaves);
+    nodes_.reserve(5 * ops);
+    edges_.reserve(6 * ops);
+    saved_.reserve(6 * ops);
+    steps_.reserve(8 * ops);
+    slots_.reserve(5 * ops);
+    leaves_.reserve(leaves);
+}
+
 void Tape::emit(std::int32_t storage, int sign) {
     const Storage& s = storages_[at(storage)];
     if (s.bytes == 0 || events_ == nullptr) return;

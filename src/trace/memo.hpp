@@ -1,12 +1,11 @@
 #pragma once
 
 /// What a pickle may refer to again, by number. A large file memoizes three objects per event and
-/// refers to few: chunks that are no longer written to hold one or two bytes per entry.
+/// refers to few: chunks that are no longer written to hold one byte per entry.
 
 #include <array>
 #include <cstdint>
 #include <memory>
-#include <variant>
 #include <vector>
 
 namespace membudget {
@@ -23,7 +22,7 @@ public:
         const Chunk& chunk = chunks_[index / kChunk];
         const std::uint32_t at = index % kChunk;
         if (chunk.raw) return chunk.raw[at];
-        return chunk.values[chunk.narrow ? chunk.narrow[at] : chunk.wide[at]];
+        return chunk.values[chunk.narrow[at]];
     }
 
     void set(std::uint32_t index, std::uint32_t value) {
@@ -38,7 +37,6 @@ private:
     struct Chunk {
         std::unique_ptr<std::uint32_t[]> raw;
         std::unique_ptr<std::uint8_t[]> narrow;
-        std::unique_ptr<std::uint16_t[]> wide;
         std::vector<std::uint32_t> values;
     };
 

@@ -108,7 +108,8 @@ void MemoryMap::undo_unmap(const TraceEvent& event) {
 /// Sizes of blocks that are not recorded, and the free blocks between the live ones.
 void MemoryMap::fill_gaps() {
     Pieces all;
-    for (const auto& [address, home] : homes_) {
+    for (const auto& [first, home] : homes_) {
+        const std::uint64_t address = first;
         std::uint64_t at = address;
         const std::uint64_t end = end_of(address, home.size);
         const auto free_until = [&](std::uint64_t next) {

@@ -5,6 +5,7 @@
 #include <bit>
 #include <cstring>
 #include <limits>
+#include <span>
 
 #include <fmt/format.h>
 
@@ -40,6 +41,8 @@ public:
         return at_;
     }
     void skip(std::size_t n) { at_ += n; }
+    /// What is at hand from here on.
+    [[nodiscard]] std::span<const unsigned char> rest() const { return {at_, end_}; }
     unsigned char byte() {
         const unsigned char value = *need(1);
         ++at_;
@@ -124,13 +127,33 @@ void check_protocol(unsigned version) {
         "expected plain data; got pickle opcode 0x{:02x}, which could import or call something", code));
 }
 
+/// The references that follow one another, as the frames of a stack do: most opcodes of a file.
+void get_run(SnapshotBuilder& builder, Window& in) {
+    const std::span<const unsigned char> bytes = in.rest();
+    std::size_t at = 0;
+    while (bytes.size() - at >= 5) {
+        if (bytes[at] == opcode::binget) {
+            builder.get(bytes[at + 1]);
+            at += 2;
+        } else if (bytes[at] == opcode::long_binget) {
+            std::uint32_t index = 0;
+            for (std::size_t i = 0; i < 4; ++i) index |= std::uint32_t{bytes[at + 1 + i]} << (8 * i);
+            builder.get(index);
+            at += 5;
+        } else {
+            break;
+        }
+    }
+    in.skip(at);
+}
+
 /// Runs opcodes up to STOP.
 void run(SnapshotBuilder& builder, Window& in) {
     for (;;) {
         const unsigned char code = in.byte();
         switch (code) {
-            case opcode::binget: builder.get(in.byte()); break;
-            case opcode::long_binget: builder.get(in.little_endian<std::uint32_t>()); break;
+            case opcode::binget: builder.get(in.byte()), get_run(builder, in); break;
+            case opcode::long_binget: builder.get(in.little_endian<std::uint32_t>()), get_run(builder, in); break;
             case opcode::memoize: builder.memoize(); break;
             case opcode::mark: builder.mark(); break;
             case opcode::binint1: builder.integer(in.byte()); break;

@@ -41,7 +41,6 @@ void unexpected(std::string_view what, std::string_view wanted, const SnapshotVa
 
 SnapshotBuilder::SnapshotBuilder() {
     for (const std::string_view word : kWords) stacks_.text(word);
-    stack_.reserve(4096);
 }
 
 void SnapshotBuilder::real(double value) {
@@ -108,7 +107,7 @@ void SnapshotBuilder::tuple(std::size_t n) {
     const std::size_t index = is_pair ? pair_of(static_cast<std::int64_t>(stack_[first].data),
                                                 static_cast<std::int64_t>(stack_[first + 1].data))
                                       : 0;
-    stack_.resize(first);
+    stack_.shrink(first);
     push(is_pair ? ValueKind::pair : ValueKind::other, index);
 }
 
@@ -119,12 +118,12 @@ void SnapshotBuilder::tuple() {
 
 void SnapshotBuilder::collect(ValueKind empty) {
     const std::size_t first = pop_mark();
-    stack_.insert(stack_.begin() + static_cast<std::ptrdiff_t>(first), {0, 0, empty});
+    stack_.insert(first, {0, 0, empty});
     if (empty == ValueKind::empty_dict)
         fill(stack_[first], first + 1);
     else
         extend(stack_[first], first + 1);
-    stack_.resize(first + 1);
+    stack_.shrink(first + 1);
 }
 
 // --- lists ---------------------------------------------------------------------------------------
@@ -132,14 +131,14 @@ void SnapshotBuilder::collect(ValueKind empty) {
 void SnapshotBuilder::appends() {
     const std::size_t first = pop_mark();
     extend(container(first), first);
-    stack_.resize(first);
+    stack_.shrink(first);
 }
 
 void SnapshotBuilder::append() {
     if (above_mark() < 2) throw SnapshotError("adds items to nothing");
     const std::size_t first = stack_.size() - 1;
     extend(container(first), first);
-    stack_.resize(first);
+    stack_.shrink(first);
 }
 
 void SnapshotBuilder::extend_stack(SnapshotValue& list, std::size_t first) {
@@ -183,7 +182,7 @@ void SnapshotBuilder::extend_events(SnapshotValue& list, std::size_t first) {
 
 void SnapshotBuilder::extend(SnapshotValue& list, std::size_t first) {
     if (first == stack_.size()) return;
-    const auto items = std::span(stack_).subspan(first);
+    const auto items = stack_.from(first);
     const auto all_are = [&](auto... kinds) {
         return std::ranges::all_of(items, [&](const SnapshotValue& item) {
             return ((item.kind == kinds) || ...);

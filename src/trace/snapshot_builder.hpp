@@ -8,10 +8,13 @@
 /// Format: pytorch/pytorch torch/csrc/cuda/Module.cpp (THCPModule_memorySnapshot),
 /// torch/cuda/_memory_viz.py; the eras since 2.0 differ in which keys there are.
 
+#include <algorithm>
 #include <array>
 #include <cstdint>
 #include <map>
+#include <memory>
 #include <optional>
+#include <span>
 #include <stdexcept>
 #include <string>
 #include <string_view>
@@ -45,10 +48,41 @@ enum class ValueKind : std::uint8_t {
 };
 
 /// `data`: the number, or an index into the table of its kind. `memo`: what refers to it, plus one.
+/// Trivial: a dict under construction has an array of them, of which it fills few.
 struct SnapshotValue {
-    std::uint64_t data = 0;
-    std::uint32_t memo = 0;
-    ValueKind kind = ValueKind::none;
+    std::uint64_t data;
+    std::uint32_t memo;
+    ValueKind kind;
+};
+
+/// The values under construction. Its room is set aside at once and touched as it fills.
+class ValueStack {
+public:
+    static constexpr std::size_t kCapacity = std::size_t{1} << 20;
+
+    [[nodiscard]] bool empty() const { return size_ == 0; }
+    [[nodiscard]] std::size_t size() const { return size_; }
+    SnapshotValue& operator[](std::size_t i) { return values_[i]; }
+    const SnapshotValue& operator[](std::size_t i) const { return values_[i]; }
+    SnapshotValue& back() { return values_[size_ - 1]; }
+    [[nodiscard]] const SnapshotValue& front() const { return values_[0]; }
+    [[nodiscard]] std::span<const SnapshotValue> from(std::size_t first) const {
+        return {values_.get() + first, size_ - first};
+    }
+    void push(const SnapshotValue& value) {
+        if (size_ == kCapacity) throw SnapshotError("values are nested or listed too deep");
+        values_[size_++] = value;
+    }
+    void shrink(std::size_t size) { size_ = size; }
+    /// Puts `value` before the values from `first` on.
+    void insert(std::size_t first, const SnapshotValue& value) {
+        push(value);
+        std::rotate(values_.get() + first, values_.get() + size_ - 1, values_.get() + size_);
+    }
+
+private:
+    std::unique_ptr<SnapshotValue[]> values_ = std::make_unique_for_overwrite<SnapshotValue[]>(kCapacity);
+    std::size_t size_ = 0;
 };
 
 /// Throws: `what` should have been `wanted`.
@@ -59,8 +93,7 @@ public:
     SnapshotBuilder();
 
     void push(ValueKind kind, std::uint64_t data = 0) {
-        if (stack_.size() >= kMaxStack) throw SnapshotError("values are nested or listed too deep");
-        stack_.push_back({data, 0, kind});
+        stack_.push({data, 0, kind});
     }
     void integer(std::int64_t value) { push(ValueKind::integer, static_cast<std::uint64_t>(value)); }
     void real(double value);
@@ -91,15 +124,13 @@ public:
     void get(std::uint32_t index) {
         const std::uint32_t packed = memo_.get(index);
         if (packed == Memo::kNone) throw SnapshotError("refers to a value that is not there");
-        push(static_cast<ValueKind>(packed >> kIndexBits), packed & kIndexMask);
-        stack_.back().memo = index + 1;
+        stack_.push({packed & kIndexMask, index + 1, static_cast<ValueKind>(packed >> kIndexBits)});
     }
 
     /// The trace, when the one value that is left is a snapshot.
     [[nodiscard]] Trace finish();
 
 private:
-    static constexpr std::size_t kMaxStack = std::size_t{1} << 20;
     static constexpr std::size_t kMaxMarks = std::size_t{1} << 12;
     static constexpr unsigned kIndexBits = 27;
     static constexpr std::uint32_t kIndexMask = (1U << kIndexBits) - 1;
@@ -129,7 +160,7 @@ private:
     TraceDevice& device(Trace& trace, std::int64_t number) const;
 
     TraceStacks stacks_;
-    std::vector<SnapshotValue> stack_;
+    ValueStack stack_;
     std::vector<std::uint32_t> marks_;
     Memo memo_;
 

@@ -79,14 +79,14 @@ struct SnapshotBuilder::Fields {
 void SnapshotBuilder::set_items() {
     const std::size_t first = pop_mark();
     fill(container(first), first);
-    stack_.resize(first);
+    stack_.shrink(first);
 }
 
 void SnapshotBuilder::set_item() {
     if (above_mark() < 3) throw SnapshotError("adds items to nothing");
     const std::size_t first = stack_.size() - 2;
     fill(container(first), first);
-    stack_.resize(first);
+    stack_.shrink(first);
 }
 
 void SnapshotBuilder::fill(SnapshotValue& dict, std::size_t first) {

@@ -6,18 +6,17 @@
 
 #include <sys/resource.h>
 
-#include <chrono>
 #include <cstdio>
+#include <ctime>
 #include <filesystem>
 
 #include "membudget/trace.hpp"
 
 int main(int argc, char** argv) {
     for (int i = 1; i < argc; ++i) {
-        const auto begin = std::chrono::steady_clock::now();
-        const auto seconds = [&] {
-            return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
-        };
+        // Processor time, so that other processes do not count.
+        const std::clock_t begin = std::clock();
+        const auto seconds = [&] { return static_cast<double>(std::clock() - begin) / CLOCKS_PER_SEC; };
         const auto trace = membudget::read_trace_file(argv[i]);
         if (!trace) {
             std::fprintf(stderr, "error: %s\n", trace.errors().list().front().message.c_str());

@@ -19,6 +19,8 @@
 
 #include "membudget/ledger.hpp"
 
+#include "measured/measured.hpp"
+
 using namespace membudget;
 
 namespace {
@@ -147,7 +149,7 @@ Case spec_of(const KeyTree& record) {
     t.optimizer.implementation =
         name(row == "muon" ? "for-loop" : at(optimizer, "implementation").text());
     t.optimizer.clip = !at(training, "clip").is_null();
-    if (narrow && autocast) out.reason = "autocast over bf16 weights";
+    if (narrow && autocast && training.find("quantization") == nullptr) out.reason = "autocast over bf16 weights";
     const KeyTree& lora = at(training, "lora");
     if (!lora.is_null()) {
         // `get_peft_model` over the arguments of a LoraConfig, as an adapter_config.json holds them.
@@ -157,6 +159,12 @@ Case spec_of(const KeyTree& record) {
         t.lora->input_gradients = checkpointing != "none";
     }
     freeze(at(training, "frozen"), out);
+    if (const KeyTree* base = training.find("quantization"); base != nullptr) {
+        t.quantization.row = name(at(*base, "type").text());
+        t.quantization.double_quant = at(*base, "double_quant").boolean();
+        t.quantization.prepare = at(*base, "prepare").boolean();
+        if (autocast) t.precision.compute = name("bf16");
+    }
     t.carry_outputs = flag("carry_outputs");
     t.use_cache = flag("use_cache");
     return out;
@@ -280,6 +288,7 @@ std::string page(const KeyTree& file, const std::vector<Outcome>& outcomes) {
     }
     text += "\nNot simulated, by reason:\n\n| records | reason |\n|--:|---|\n";
     for (const auto& [reason, count] : reasons) text += fmt::format("| {} | {} |\n", count.first, reason);
+    text += measured_section(kSource + "/tests/measured");
     return text;
 }
 

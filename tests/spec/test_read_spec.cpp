@@ -36,9 +36,14 @@ constexpr const char* kEverything = R"({
     "dropout": 0.25,
     "lora": {"adapter_config": "adapter_config.json", "rank": 16, "alpha": 32, "dropout": 0,
              "target_modules": ["q_proj", "v_proj"], "modules_to_save": ["lm_head"], "dora": true,
-             "rslora": false, "bias": "none", "dtype": "fp32"},
+             "rslora": false, "bias": "none", "dtype": "fp32", "r": 16, "lora_alpha": 32,
+             "lora_dropout": 0, "exclude_modules": ["a"], "layers_to_transform": [0, 2],
+             "layers_pattern": "layers", "rank_pattern": {"q_proj": 4}, "use_dora": true,
+             "use_rslora": false, "lora_bias": false, "task_type": "CAUSAL_LM",
+             "autocast_adapter_dtype": true, "input_gradients": true},
     "freeze": ["model.embed_tokens.*"],
-    "quantization": "nf4",
+    "quantization": {"type": "nf4", "double_quant": true, "block_size": 64, "group_size": 128,
+                     "compute": "bf16", "skip_modules": ["lm_head"], "prepare": true},
     "offload": {"optimizer_states": "host"},
     "moe_imbalance": 1.5
   },
@@ -154,7 +159,12 @@ TEST_CASE("a spec with every key is read whole", "[spec]") {
     CHECK(name_at(training.lora->dtype) == "fp32 at /training/lora/dtype");
     REQUIRE(training.freeze.size() == 1);
     CHECK(name_at(training.freeze[0]) == "model.embed_tokens.* at /training/freeze/0");
-    CHECK(name_at(training.quantization.row) == "nf4 at /training/quantization");
+    CHECK(training.lora->layers_to_transform == std::vector<std::int64_t>{0, 2});
+    CHECK(training.lora->rank_pattern.size() == 1);
+    CHECK(name_at(training.quantization.row) == "nf4 at /training/quantization/type");
+    CHECK(training.quantization.double_quant == true);
+    REQUIRE(training.quantization.skip_modules);
+    CHECK(training.quantization.skip_modules->size() == 1);
     REQUIRE(training.offload.size() == 1);
     CHECK(training.offload[0].first == "optimizer_states");
     CHECK(name_at(training.offload[0].second) == "host at /training/offload/optimizer_states");
