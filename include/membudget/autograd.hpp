@@ -15,6 +15,7 @@
 #include <array>
 #include <cstdint>
 #include <initializer_list>
+#include <memory_resource>
 #include <span>
 #include <string>
 #include <string_view>
@@ -52,8 +53,11 @@ private:
         std::string path;
         int group;
     };
+    static constexpr std::size_t kSlots = 256;
     std::vector<Row> rows_;
     std::vector<std::string> groups_;
+    /// 1 + the latest row of each hash; 0: none. A hit spares the search through all rows.
+    std::array<std::uint16_t, kSlots> recent_{};
 };
 
 /// `Label::op` of an event that no op of a block causes.
@@ -157,11 +161,18 @@ struct BackwardStep {
 /// Records and replays one stretch of a training step. Not copyable: `Ref`s point to it.
 class Tape {
 public:
-    Tape(TapeTerms terms, Backend backend) : terms_(terms), backend_(backend) {}
+    /// What the tape remembers lives in `memory`, which may be an arena: it is let go as a whole.
+    Tape(TapeTerms terms, Backend backend,
+         std::pmr::memory_resource* memory = std::pmr::get_default_resource())
+        : terms_(terms), backend_(backend), storages_(memory), tensors_(memory), nodes_(memory),
+          edges_(memory), saved_(memory), steps_(memory), slots_(memory), leaves_(memory),
+          inputs_(memory), temps_(memory), delivered_(memory) {}
     Tape(const Tape&) = delete;
     Tape& operator=(const Tape&) = delete;
 
     [[nodiscard]] Backend backend() const { return backend_; }
+    /// Makes room for what so many ops of a block usually leave.
+    void reserve(std::size_t ops, std::size_t leaves);
 
     // --- what the driver sets -------------------------------------------------------------------
     /// Events go to `out` from now on.
@@ -384,17 +395,17 @@ private:
     std::size_t first_unpack_ = 0;
     bool unpacked_ = false;
     const Dtype* autocast_ = nullptr;
-    std::vector<Storage> storages_;
-    std::vector<TensorRow> tensors_;
-    std::vector<Node> nodes_;
-    std::vector<Edge> edges_;
-    std::vector<std::int32_t> saved_;
-    std::vector<BackwardStep> steps_;
-    std::vector<Gradient> slots_;         ///< gradient waiting for each output of each node
-    std::vector<LeafRow> leaves_;
-    std::vector<InputRow> inputs_;
-    std::vector<std::int32_t> temps_;     ///< scratch of run_node
-    std::vector<std::pair<std::int32_t, Gradient>> delivered_;  ///< scratch of run_node
+    std::pmr::vector<Storage> storages_;
+    std::pmr::vector<TensorRow> tensors_;
+    std::pmr::vector<Node> nodes_;
+    std::pmr::vector<Edge> edges_;
+    std::pmr::vector<std::int32_t> saved_;
+    std::pmr::vector<BackwardStep> steps_;
+    std::pmr::vector<Gradient> slots_;         ///< gradient waiting for each output of each node
+    std::pmr::vector<LeafRow> leaves_;
+    std::pmr::vector<InputRow> inputs_;
+    std::pmr::vector<std::int32_t> temps_;     ///< scratch of run_node
+    std::pmr::vector<std::pair<std::int32_t, Gradient>> delivered_;  ///< scratch of run_node
 };
 
 /// Builds one autograd node: edges to its inputs, saved tensors, and the steps of its backward.

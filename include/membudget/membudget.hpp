@@ -52,6 +52,9 @@ struct Document {
 /// spec tree -> Spec -> Model: for questions about the network alone.
 [[nodiscard]] Result<Model> resolve_document_model(const Document& document);
 
+/// The weight files that a spec names, their paths relative to the working folder.
+[[nodiscard]] std::vector<std::string> weight_files(const Document& document);
+
 /// One estimated job.
 struct Estimate {
     Job job;
@@ -59,7 +62,8 @@ struct Estimate {
 };
 
 /// spec tree -> Spec -> Job -> Ledger. Every mistake of the document in one run. A `budget` counts
-/// instead of the device's capacity. Totals beyond 2^53 - 1 bytes are an error.
+/// instead of the device's capacity. Totals beyond 2^53 - 1 bytes are an error. Weight files that the
+/// spec names are checked against the model: what does not match is a warning.
 [[nodiscard]] Result<Estimate> estimate(const Document& document,
                                         const std::optional<Bytes>& budget = std::nullopt);
 

@@ -484,9 +484,26 @@ struct WeightCheck {
     /// Nothing is left unexplained.
     [[nodiscard]] bool ok() const;
 };
-/// Compares names and shapes, and of an index the total against parameters x bytes of the type. A
-/// GGUF file names its tensors otherwise: there only the number of elements is compared.
+/// Compares names and shapes, and of an index the total against parameters x bytes of the type. Names
+/// may be those of the class or of published files; of a GGUF file they are llama.cpp's for decoders
+/// in Llama's modules, and for other models only the number of elements is compared.
 [[nodiscard]] WeightCheck check_weights(const Model& model, const WeightFile& weights);
+
+/// Files that hold one set of weights, beside the model.
+struct WeightReport {
+    std::vector<std::string> files;     ///< more than one: shards
+    WeightFormat format = WeightFormat::safetensors;
+    std::int64_t tensors = 0;
+    std::optional<Bytes> total_bytes;
+    WeightCheck check;
+};
+/// Reads and checks weight files: those of one format are the shards of one set of weights, an index
+/// speaks for itself. Every file that cannot be read is a diagnostic.
+[[nodiscard]] Result<std::vector<WeightReport>> check_weight_files(
+    const Model& model, const std::vector<std::string>& paths);
+
+/// "291 of 291 tensors are the model's: the count matches", or what differs most.
+[[nodiscard]] std::string verdict_of(const WeightReport& report);
 
 // ------------------------------------------------------------------------------------------------
 

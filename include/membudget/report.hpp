@@ -65,6 +65,7 @@ struct TimelineReport {
 struct Inspection {
     std::string name;
     const Model* model = nullptr;
+    std::vector<WeightReport> weights;          ///< files that were checked against it
 };
 
 /// One file of `trace`, or what `reconcile` compares with.

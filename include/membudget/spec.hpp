@@ -112,6 +112,7 @@ struct ModelSpec {
     std::optional<NamedAt> family;            ///< with the family's config keys beside it
     KeyTree family_config;                    ///< those keys, when `family` is given
     std::optional<std::int64_t> parameters;   ///< a bare count: no architecture
+    std::vector<NamedAt> weights;             ///< paths of weight files to check, relative to the spec
 };
 
 /// `training.precision`: a row's name, and fields that override it.

@@ -86,6 +86,7 @@ enum class Bound { lower, point, upper };
 
 /// How finely terms are told apart.
 enum class Detail {
+    bytes,    ///< ledger terms without notes: nothing is written for people
     terms,    ///< ledger terms
     tensors,  ///< ledger term + "\n" + op + "\n" + tensor: for `explain`
 };
@@ -97,7 +98,6 @@ struct Step {
     StepNode root;
     Profile profile;               ///< of the whole, from nothing: the start's state is allocated first
     std::int64_t phase_peaks[4] = {0, 0, 0, 0};  ///< by Phase
-    TermBytes phase_terms[4];      ///< terms at each phase's peak
     std::int64_t additive_total = 0;  ///< sum over first components of their own maximum
     bool open_above = false;       ///< a term is neither stated nor derivable
     std::vector<std::string> unknown_terms;  ///< first components that are missing

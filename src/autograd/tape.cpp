@@ -57,6 +57,17 @@ std::int64_t rounding_of(std::int64_t bytes, Backend backend) {
     return align_up(Bytes(bytes), kCudaBlock).count() - bytes;
 }
 
+void Tape::reserve(std::size_t ops, std::size_t leaves) {
+    storages_.reserve(6 * ops + leaves);
+    tensors_.reserve(8 * ops + leaves);
+    nodes_.reserve(5 * ops);
+    edges_.reserve(6 * ops);
+    saved_.reserve(6 * ops);
+    steps_.reserve(8 * ops);
+    slots_.reserve(5 * ops);
+    leaves_.reserve(leaves);
+}
+
 void Tape::emit(std::int32_t storage, int sign) {
     const Storage& s = storages_[at(storage)];
     if (s.bytes == 0 || events_ == nullptr) return;
@@ -103,12 +114,12 @@ std::size_t Tape::add_leaf(Leaf leaf) {
     if (leaf.pending) {
         // What another block left in the accumulation node; allocated there, released here or later.
         const std::int64_t bytes = bytes_of(Elements(leaf.numel), *leaf.dtype).count();
-        const TermId term = leaf.collect    ? terms_.collected
-                            : leaf.has_grad ? terms_.backward
-                                            : terms_.gradients;
-        storages_.push_back({bytes, rounding_of(bytes), 1, 0, term, true, {op_, kTiedGradient}});
         // A product's gradient is a transposed view; autocast's cast back is a tensor of its own.
         const bool view = autocast_ == nullptr || autocast_ == leaf.dtype;
+        const TermId term = leaf.collect              ? terms_.collected
+                            : leaf.has_grad || view ? terms_.backward
+                                                      : terms_.gradients;
+        storages_.push_back({bytes, rounding_of(bytes), 1, 0, term, true, {op_, kTiedGradient}});
         row.gradient = {static_cast<std::int32_t>(storages_.size() - 1), view};
     }
     leaves_.push_back(row);
@@ -316,7 +327,12 @@ TermId Tape::gradient_term(const Edge& edge) const {
     if (edge.leaf < 0) return terms_.backward;
     const Leaf& leaf = leaves_[at(edge.leaf)].leaf;
     if (leaf.collect) return terms_.collected;
-    return leaf.has_grad ? terms_.backward : terms_.gradients;
+    if (leaf.has_grad) return terms_.backward;
+    // Of a tied parameter the first part is added to in place where it is a tensor of its own, and
+    // becomes `.grad`; else both parts are transients, and their sum becomes `.grad`.
+    const bool view = autocast_ == nullptr || autocast_ == leaf.dtype;
+    if (leaf.pending || (leaf.shared_later && view)) return terms_.backward;
+    return terms_.gradients;
 }
 
 void Tape::run_node(const Node& node) {
@@ -396,7 +412,11 @@ Tape::Gradient Tape::accumulate(Gradient held, Gradient incoming, TermId term) {
 void Tape::deliver(const Edge& edge, Gradient gradient) {
     if (edge.leaf >= 0) {
         LeafRow& leaf = leaves_[at(edge.leaf)];
-        leaf.gradient = accumulate(leaf.gradient, gradient, gradient_term(edge));
+        const Leaf& given = leaf.leaf;
+        const TermId term = given.collect                          ? terms_.collected
+                            : given.has_grad || given.shared_later ? terms_.backward
+                                                                   : terms_.gradients;
+        leaf.gradient = accumulate(leaf.gradient, gradient, term);
         if (--leaf.uses == 0) accumulate_leaf(leaf);
         return;
     }

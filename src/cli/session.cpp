@@ -144,10 +144,16 @@ ExitCode Session::finish(const ReportData& data, ExitCode code, std::string_view
 }
 
 void print(const Diagnostics& errors, std::ostream& to) {
+    // A key or a file name may hold what would steer the terminal.
+    const auto shown = [](const std::string& name) {
+        if (!has_control_characters(name)) return name;
+        const std::string quoted = in_quotes(name, name.size());
+        return quoted.substr(1, quoted.size() - 2);
+    };
     for (const Diagnostic& error : errors.list()) {
         to << "error: ";
-        if (!error.file.empty()) to << error.file << ": ";
-        if (!error.pointer.empty()) to << error.pointer << ": ";
+        if (!error.file.empty()) to << shown(error.file) << ": ";
+        if (!error.pointer.empty()) to << shown(error.pointer) << ": ";
         to << error.message << '\n';
         if (!error.hint.empty()) to << "hint: " << error.hint << '\n';
     }

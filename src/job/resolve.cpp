@@ -133,7 +133,15 @@ Result<Model> Resolver::only_model() {
         parallelism();
         precision();
         adapt();
-        if (problems_.empty()) return *job_.model;
+        if (problems_.empty()) {
+            Model adapted = *job_.model;
+            // What has no type of its own is held as the precision says, not as the file was published.
+            if (spec_.training.precision.scheme || spec_.training.precision.parameters)
+                adapted.facts.torch_dtype = job_.precision.parameters == &dtype::bf16   ? "bfloat16"
+                                            : job_.precision.parameters == &dtype::fp16 ? "float16"
+                                                                                        : "float32";
+            return adapted;
+        }
     } else if (built) {
         return std::move(*built);
     }

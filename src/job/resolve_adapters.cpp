@@ -235,7 +235,10 @@ void Resolver::adapt() {
                        fmt::format("adapters on PEFT's choice for '{}': {}", model.family,
                                    default_lora_targets(model.family)),
                        "peft utils/constants.py TRANSFORMERS_MODELS_TO_LORA_TARGET_MODULES_MAPPING");
+            const std::size_t noted = model.notes.size();
             take(with_lora(model, *adapters), "/training/lora", in_file ? inputs_.adapter_file : "");
+            for (std::size_t i = noted; i < model.notes.size(); ++i)
+                warn("training.lora", model.notes[i]);
         }
         const CheckpointingSpec& checkpointing = spec_.training.activation_checkpointing;
         const bool checkpointed = checkpointing.mode ? checkpointing.mode->name != "none"

@@ -1,7 +1,9 @@
 #include "membudget/membudget.hpp"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <system_error>
 #include <utility>
@@ -127,12 +129,56 @@ Diagnostics of_scenario(const Diagnostics& errors, const Document& document,
     return out;
 }
 
+/// Mistakes of shape that the scenarios of a spec would bring into it, each with its own pointer.
+/// Those of the spec itself are told by others.
+Diagnostics mistakes_of_scenarios(const Document& document, const Diagnostics& own) {
+    Diagnostics out;
+    const KeyTree* scenarios = document.tree.find("scenarios");
+    if (scenarios == nullptr || !scenarios->is(KeyTree::Kind::object)) return out;
+    KeyTree base = document.tree;
+    base.remove("scenarios");
+    for (const auto& [name, patch] : scenarios->members()) {
+        if (!patch.is(KeyTree::Kind::object)) continue;
+        const auto spec = read_spec(merge_patch(base, patch), document.file);
+        if (spec) continue;
+        Diagnostics brought;
+        for (const Diagnostic& error : spec.errors().list()) {
+            const auto& known = own.list();
+            if (std::find(known.begin(), known.end(), error) == known.end()) brought.add(error);
+        }
+        out.take(of_scenario(brought, document, name));
+    }
+    return out;
+}
+
 Diagnostic overflow(const Document& document, std::string message) {
     return {.trouble = Trouble::invalid,
             .file = document.file,
             .pointer = {},
             .message = std::move(message),
             .hint = "a count or a stated size is far too large"};
+}
+
+/// Says in the job what its weight files say about its model.
+Diagnostics check_weights_of(const Document& document, Job& job) {
+    const std::vector<std::string> files = weight_files(document);
+    if (files.empty() || job.model == nullptr) return {};
+    const auto reports = check_weight_files(*job.model, files);
+    if (!reports) return reports.errors();
+    for (const WeightReport& report : *reports) {
+        std::string text = fmt::format("{}: {}", fmt::join(report.files, ", "), verdict_of(report));
+        if (report.check.ok()) {
+            job.assumptions.push_back({"model.weights", std::move(text), "headers of the files"});
+            continue;
+        }
+        for (const WeightDifference& difference : report.check.differences) {
+            if (!difference.reason.empty()) continue;
+            text += fmt::format(": {} {}", difference.tensor, difference.what);
+            break;  // `inspect` lists them all
+        }
+        job.warnings.push_back({"model.weights", std::move(text)});
+    }
+    return {};
 }
 
 /// Every number of a report stays exact in any JSON reader.
@@ -168,6 +214,15 @@ Result<Model> resolve_document_model(const Document& document) {
     return errors;
 }
 
+std::vector<std::string> weight_files(const Document& document) {
+    std::vector<std::string> out;
+    const KeyTree* value = value_at(document.tree, "/model/weights");
+    if (value == nullptr) return out;
+    if (value->is(KeyTree::Kind::string)) out.push_back(beside(document.file, value->text()));
+    for (const KeyTree& item : value->items()) out.push_back(beside(document.file, item.text()));
+    return out;
+}
+
 Result<Document> read_document_text(const std::string& text, const std::string& file) {
     // Configs of others may repeat a key, specs may not: look first, then read by the right rule.
     auto tree = parse_json(text, file, DuplicateKeys::last_wins);
@@ -194,8 +249,11 @@ Result<Document> read_document_text(const std::string& text, const std::string& 
     out.file = file;
     out.tree = std::move(*tree);
     // A mistake in the spec hides the config behind it: the spec's mistakes are told first.
-    if (auto spec = read_spec(out.tree, file); !spec) return spec.errors();
-    if (Diagnostics errors = load_files(out); !errors.empty()) return errors;
+    Diagnostics errors;
+    if (auto spec = read_spec(out.tree, file); !spec) errors = spec.errors();
+    errors.take(mistakes_of_scenarios(out, errors));
+    if (!errors.empty()) return errors;
+    if (errors = load_files(out); !errors.empty()) return errors;
     return out;
 }
 
@@ -269,6 +327,7 @@ Result<Estimate> estimate(const Document& document, const std::optional<Bytes>& 
             return document.scenario.empty()
                        ? job.errors()
                        : of_scenario(job.errors(), document, document.scenario);
+        if (Diagnostics errors = check_weights_of(document, *job); !errors.empty()) return errors;
         std::optional<Budget> capacity;
         if (budget) capacity = Budget{.name = "budget", .capacity = *budget, .reserve = Bytes(0)};
         Ledger ledger = make_ledger(*job, capacity);

@@ -133,7 +133,7 @@ int HeadBuilder::word_scores(int x) {
     if (plan_.tied)
         builder_.parameter_named(join(plan_.mlm_decoder, "weight")).tied_to =
             join(join(plan_.base, plan_.word), "weight");
-    if (bias >= 0) {
+    if (bias >= 0 && plan_.tied) {
         // The decoder's bias is another name for the head's: ops refer to the one that has storage.
         builder_.parameter_named(join(plan_.mlm_decoder, "bias")).tied_to = plan_.mlm_bias;
         builder_.last_op().parameters.back() = bias;

@@ -17,7 +17,8 @@ void word_head(BlockBuilder& b, std::string_view root, std::string_view dense, s
     b.linear_weights(name(dense), hidden, width, true, Component::head);
     b.norm_weights(name(norm), width, norms::layer);
     b.linear_weights(name("decoder"), width, vocabulary, true, Component::head);
-    if (!embedding.empty()) tie(b, name("decoder.weight"), embedding);
+    if (embedding.empty()) return;
+    tie(b, name("decoder.weight"), embedding);
     tie(b, name("decoder.bias"), name("bias"));
 }
 

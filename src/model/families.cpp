@@ -555,7 +555,7 @@ constexpr Family kFamilies[] = {
      "n_routed_experts|num_local_experts=256 kv_lora_rank=512 q_lora_rank=2048 "
      "qk_rope_head_dim=64 v_head_dim=256 qk_nope_head_dim=192 num_experts_per_tok=8 "
      "first_k_dense_replace=3 hidden_act=silu tie_word_embeddings=false attention_bias=false "
-     "index_head_dim=128 index_n_heads=32 mlp_layer_types",
+     "index_head_dim=128 index_n_heads=32 mlp_layer_types indexer_types",
      kStoredExperts},
     {"glm4_moe",
      "Glm4MoeForCausalLM Glm4MoeModel",

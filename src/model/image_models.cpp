@@ -363,18 +363,8 @@ void configure_siglip(ConfigReader& config, Parts& parts) {
         b.parameter("logit_scale", {1}, Component::other);
         b.parameter("logit_bias", {1}, Component::other);
         b.linear_weights("text_model.head", text.hidden, projection, true, Component::head);
-        // A learned query attends to the patches.
-        const std::string head = "vision_model.head";
-        b.parameter(join(head, "probe"), {1, 1, vision.hidden}, Component::head);
-        b.parameter(join(head, "attention.in_proj_weight"), {3 * vision.hidden, vision.hidden},
-                    Component::head);
-        b.parameter(join(head, "attention.in_proj_bias"), {3 * vision.hidden}, Component::head);
-        b.linear_weights(join(head, "attention.out_proj"), vision.hidden, vision.hidden, true,
-                         Component::head);
-        b.norm_weights(join(head, "layernorm"), vision.hidden, norms::layer, Component::head);
-        b.linear_weights(join(head, "mlp.fc1"), vision.hidden, vision.width, true, Component::head);
-        b.linear_weights(join(head, "mlp.fc2"), vision.width, vision.hidden, true, Component::head);
     });
+    add_siglip_head(parts, "vision_model.head.", vision, Component::head);
 }
 
 void configure_blip(ConfigReader& config, Parts& parts) {

@@ -227,7 +227,8 @@ void configure_cohere2(ConfigReader& config, DecoderPlan& plan) {
 
 void configure_olmo(ConfigReader& config, DecoderPlan& plan) {
     read_llama(config, plan);
-    plan.norm = norms::layer_no_parameters;
+    // OlmoLayerNorm: in fp32, cast back, without parameters.
+    plan.norm = {OpKind::layer_norm, NormStyle::wide_product, false, false};
     if (config.raw("clip_qkv") != nullptr)
         plan.step_unsupported = "the clipping of queries, keys and values is not modelled yet";
 }

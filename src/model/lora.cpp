@@ -173,6 +173,25 @@ private:
     std::vector<NamePattern> saved_;
 };
 
+/// Whether the experts of a mixture are parameters of one tensor each. PEFT then rewrites targets that
+/// could mean the linear modules which they once were, patterns among them
+/// [peft utils/transformers_weight_conversion.py convert_peft_config_for_transformers].
+bool rewrites_targets(const Model& model, const Lora& lora) {
+    bool stacked = false;
+    model.for_each_parameter([&](const std::string&, const Parameter& parameter, std::int64_t) {
+        stacked = stacked || (parameter.component == Component::experts && parameter.shape.size() == 3);
+    });
+    if (!stacked) return false;
+    constexpr std::string_view kOnce[] = {"gate_proj", "up_proj", "down_proj", "w1", "w2", "w3", "w13", "gate_up_proj",
+                                          "experts",   "all-linear"};
+    return !lora.target_pattern.empty() ||
+           std::any_of(lora.targets.begin(), lora.targets.end(), [&](const std::string& target) {
+               return std::any_of(std::begin(kOnce), std::end(kOnce), [&](std::string_view name) {
+                   return is_module_suffix(target, name);
+               });
+           });
+}
+
 /// The path of the module, itself or around it, of which `modules_to_save` asks for a copy; empty: none.
 /// PEFT compares ends of names without regard to dots [utils/other.py _set_trainable].
 std::string_view saved_root(std::string_view name, const Lora& lora) {
@@ -237,17 +256,24 @@ private:
     /// A trained copy of the module; the original stays beside it [ModulesToSaveWrapper].
     void save(Block& block, const std::string& prefix, const Module& module) {
         const std::string full = prefix + module.path;
-        const std::size_t root = saved_root(full, lora_).size() - std::min(prefix.size(), saved_root(full, lora_).size());
+        // Where the wrapper's name goes: behind the module that is wrapped, within this block's names.
+        const std::size_t path = saved_root(full, lora_).size();
+        const std::size_t root = path - std::min(prefix.size(), path);
         for (const std::size_t index : module.parameters) {
             const std::string name = block.parameters[index].name;
             const auto under = [&](std::string_view wrapper) {
-                return name.substr(0, root) + std::string(wrapper) + name.substr(root);
+                return root == 0 ? fmt::format("{}.{}", wrapper, name)
+                                 : fmt::format("{}.{}{}", name.substr(0, root), wrapper, name.substr(root));
             };
             Parameter copy = block.parameters[index];
-            copy.name = under(".modules_to_save.default");
-            copy.tied_to.clear();
+            copy.name = under("modules_to_save.default");
+            // What is tied within the module stays tied within the copy.
+            const std::string inside = full.substr(0, path) + ".";
+            copy.tied_to = copy.tied_to.starts_with(inside)
+                               ? full.substr(0, path) + ".modules_to_save.default." + copy.tied_to.substr(inside.size())
+                               : "";
             copy.trainable = true;
-            rename(block.parameters[index], prefix, under(".original_module"));
+            rename(block.parameters[index], prefix, under("original_module"));
             block.parameters.push_back(std::move(copy));
             const int made = static_cast<int>(block.parameters.size()) - 1;
             for (Op& op : block.ops)
@@ -344,6 +370,11 @@ Result<Model> with_lora(Model model, const Lora& given) {
     Lora lora = given;
     fill_in_targets(lora, model, problems);
     const Targets targets(lora, model, problems);
+    if (rewrites_targets(model, lora))
+        problems.unsupported("/target_modules",
+                             "adapters on the experts of a mixture are not modelled: PEFT puts them on stacked "
+                             "parameters",
+                             "name the modules of attention, such as 'q_proj'");
     if (!problems.empty()) return problems;
 
     Injection injection(lora, targets);
@@ -356,15 +387,17 @@ Result<Model> with_lora(Model model, const Lora& given) {
         problems.invalid("/target_modules",
                          fmt::format("expected a module of {}; got none that matches", model.architecture),
                          "`membudget inspect --format csv` lists the parameters of its modules");
-    for (const std::string& name : injection.unfit())
+    if (const auto& unfit = injection.unfit(); !unfit.empty())
         problems.invalid("/target_modules",
-                         fmt::format("expected linear modules and embeddings; got '{}'", name));
+                         fmt::format("expected linear modules and embeddings; got '{}'{}", *unfit.begin(),
+                                     unfit.size() > 1 ? fmt::format(" and {} more", unfit.size() - 1) : ""));
+    if (!problems.empty()) return problems;
+
+    // PEFT takes no offence at a name without a module.
     for (const std::string& saved : lora.modules_to_save)
         if (std::none_of(injection.saved().begin(), injection.saved().end(),
                          [&](const std::string& name) { return name.ends_with(saved); }))
-            problems.invalid("/modules_to_save", fmt::format("expected modules of {}; got {}",
-                                                             model.architecture, in_quotes(saved)));
-    if (!problems.empty()) return problems;
+            model.notes.push_back(fmt::format("modules_to_save: {} has no module named '{}'", model.architecture, saved));
 
     for (Section& section : model.sections) section.prefix = std::string(kPrefix) + section.prefix;
     std::vector<std::pair<std::string, std::string>> renamed = injection.renamed();

@@ -28,6 +28,16 @@ bool is_bare_matrix(std::string_view path, const Parameter& weight) {
     return weight.component == Component::router && last_part(path) != "shared_expert_gate";
 }
 
+/// Whether a matrix that no op of the block multiplies with is a table of embeddings, by its name: linear
+/// modules that project embeddings belong to the embeddings too.
+bool is_table(std::string_view path, const Parameter& weight) {
+    const std::string_view name = last_part(path);
+    for (const std::string_view ending : {"embedding", "embeddings", "relative_attention_bias"})
+        if (name.ends_with(ending)) return true;
+    return weight.component == Component::embedding && name.find("proj") == std::string_view::npos &&
+           name.find("mapping") == std::string_view::npos;
+}
+
 /// The op of `block` that multiplies or looks up with parameter `index`; null: none says so.
 const Op* user_of(const Block& block, std::size_t index) {
     for (const Op& op : block.ops)
@@ -41,8 +51,10 @@ void classify(const Block& block, Module& module) {
     const Parameter& weight = block.parameters[module.weight];
     if (weight.shape.size() != 2 || split_name(weight.name).second != "weight") return;
     const Op* const op = user_of(block, module.weight);
-    const bool looked_up = op != nullptr ? op->kind == OpKind::embedding || op->kind == OpKind::position_embedding
-                                         : weight.component == Component::embedding;
+    const bool looked_up = op != nullptr && (op->kind == OpKind::embedding || op->kind == OpKind::position_embedding ||
+                                             op->kind == OpKind::linear)
+                               ? op->kind != OpKind::linear
+                               : is_table(module.path, weight);
     if (looked_up) {
         module.kind = ModuleKind::embedding;
         module.in = weight.shape[0];
@@ -87,20 +99,23 @@ std::string with_layer(std::string_view name, std::int64_t index) {
 }
 
 std::string output_embedding_of(const Model& model) {
-    // Its rows are the vocabulary's: what else a head holds (poolers, classifiers) is no output embedding.
-    if (model.facts.vocab_size <= 0) return {};
-    std::string found;
+    // It shares the weight of the embeddings, or has as many outputs as these have entries: what else a
+    // head holds (poolers, classifiers) is no output embedding.
+    std::int64_t entries = 0;
+    std::string found, tied;
     for (const Section& section : model.sections)
         for (const int index : section.pattern) {
             const Block& block = model.blocks[static_cast<std::size_t>(index)];
             for (const Module& module : modules_of(block)) {
                 const Parameter& weight = block.parameters[module.weight];
-                if (weight.component == Component::head && module.kind == ModuleKind::linear &&
-                    module.out >= model.facts.vocab_size)
+                if (module.kind == ModuleKind::embedding) entries = std::max(entries, module.in);
+                if (module.kind != ModuleKind::linear) continue;
+                if (!weight.tied_to.empty()) tied = section.prefix + module.path;
+                if (weight.component == Component::head && entries > 0 && module.out >= entries)
                     found = section.prefix + module.path;
             }
         }
-    return found;
+    return tied.empty() ? found : tied;
 }
 
 void rewrite_layers(Model& model, const Decide& decide, const Change& change) {

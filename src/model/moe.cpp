@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include <fmt/format.h>
+
 #include "model/llama_like.hpp"
 
 namespace membudget {
@@ -306,6 +308,17 @@ void configure_glm_moe_dsa(ConfigReader& config, DecoderPlan& plan) {
     Latent latent = read_latent(config, plan.hidden);
     latent.index_heads = config.size("index_n_heads", kLargestCount);
     latent.index_dim = config.size("index_head_dim");
+    // Published with a class that had an indexer in every layer; it later left out those of the layers
+    // that use an earlier one's choice.
+    const std::vector<std::string> types = config.texts("indexer_types");
+    const auto shared = std::count(types.begin(), types.end(), "shared");
+    const Elements each = Elements(latent.query_rank) * latent.index_heads * latent.index_dim +
+                          Elements(plan.hidden) * (latent.index_dim + latent.index_heads) +
+                          Elements(2 * latent.index_dim);
+    if (shared > 0)
+        config.note(fmt::format("indexer_types: {} layers share an indexer; counted with one in every "
+                                "layer. Classes that leave out the shared ones have {} parameters fewer",
+                                shared, group_digits((each * shared).count())));
     use_latent(plan.layer().attention, latent);
     read_deepseek_experts(config, plan);
     plan.step_unsupported = kNoIndexer;

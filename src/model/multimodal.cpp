@@ -102,6 +102,7 @@ void configure_gemma3_vl(ConfigReader& config, Parts& parts) {
                                                vision_keys::siglip);
     const ContrastiveVision vision = read_siglip_vision(vision_config);
     add_contrastive_vision(parts, "model.vision_tower.", vision);
+    add_siglip_head(parts, "model.vision_tower.head.", vision, kVision);
     parts.add("model.multi_modal_projector.", "projector", [&](BlockBuilder& b) {
         b.parameter("mm_input_projection_weight", {vision.hidden, plan.hidden}, kVision);
         b.norm_weights("mm_soft_emb_norm", vision.hidden, norms::rms_one_plus, kVision);

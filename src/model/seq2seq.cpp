@@ -109,7 +109,7 @@ void add_bart(ConfigReader& config, Parts& parts, bool final_norm) {
         const std::string stack = base + (decoder ? "decoder." : "encoder.");
         parts.add(stack, "embeddings", [&](BlockBuilder& b) {
             b.parameter("embed_tokens.weight", {bart.vocabulary, bart.hidden}, Component::embedding);
-            tie(b, "embed_tokens.weight", base + "shared.weight");
+            if (tied) tie(b, "embed_tokens.weight", base + "shared.weight");
             b.parameter("embed_positions.weight", {positions, bart.hidden}, Component::embedding);
             b.norm_weights("layernorm_embedding", bart.hidden, norms::layer);
             if (final_norm) b.norm_weights("layer_norm", bart.hidden, norms::layer);

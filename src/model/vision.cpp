@@ -53,7 +53,23 @@ ContrastiveVision read_siglip_vision(ConfigReader& config) {
     vision.channels = config.size("num_channels", kLargestCount);
     vision.patch = config.size("patch_size", kLargestCount);
     vision.patches = patch_count(config.size("image_size", kLargestCount), vision.patch);
+    vision.head = config.knows("vision_use_head") && config.flag("vision_use_head");
     return vision;
+}
+
+void add_siglip_head(Parts& parts, std::string_view prefix, const ContrastiveVision& v,
+                     Component component) {
+    if (!v.head) return;
+    parts.add(std::string(prefix), "vision head", [&](BlockBuilder& b) {
+        // A learned query attends to the patches.
+        b.parameter("probe", {1, 1, v.hidden}, component);
+        b.parameter("attention.in_proj_weight", {3 * v.hidden, v.hidden}, component);
+        b.parameter("attention.in_proj_bias", {3 * v.hidden}, component);
+        b.linear_weights("attention.out_proj", v.hidden, v.hidden, true, component);
+        b.norm_weights("layernorm", v.hidden, norms::layer, component);
+        b.linear_weights("mlp.fc1", v.hidden, v.width, true, component);
+        b.linear_weights("mlp.fc2", v.width, v.hidden, true, component);
+    });
 }
 
 ContrastiveVision read_clip_vision(ConfigReader& config) {

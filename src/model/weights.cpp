@@ -1,9 +1,11 @@
 /// Weight files by their content, and the index over shards.
 
+#include <algorithm>
 #include <array>
 #include <cmath>
 #include <filesystem>
 #include <fstream>
+#include <iterator>
 #include <system_error>
 
 #include <fmt/format.h>
@@ -142,6 +144,50 @@ Result<WeightFile> read_weights(const std::string& path) {
     return *format == WeightFormat::gguf
                ? read_gguf_header(in, static_cast<std::int64_t>(size), path)
                : read_safetensors_header(in, static_cast<std::int64_t>(size), path);
+}
+
+Result<std::vector<WeightReport>> check_weight_files(const Model& model,
+                                                     const std::vector<std::string>& paths) {
+    Diagnostics errors;
+    std::vector<WeightFile> sets;
+    std::vector<WeightReport> out;
+    for (const std::string& path : paths) {
+        Result<WeightFile> file = read_weights(path);
+        if (!file) {
+            errors.take(file.errors());
+            continue;
+        }
+        const auto same = std::find_if(sets.begin(), sets.end(), [&](const WeightFile& set) {
+            return set.format == file->format && set.format != WeightFormat::index;
+        });
+        if (same == sets.end()) {
+            out.push_back({{path}, file->format, 0, std::nullopt, {}});
+            sets.push_back(std::move(*file));
+            continue;
+        }
+        out[static_cast<std::size_t>(same - sets.begin())].files.push_back(path);
+        std::move(file->tensors.begin(), file->tensors.end(), std::back_inserter(same->tensors));
+        if (same->total_bytes && file->total_bytes) *same->total_bytes += *file->total_bytes;
+    }
+    if (!errors.empty()) return errors;
+    for (std::size_t i = 0; i < sets.size(); ++i) {
+        out[i].tensors = static_cast<std::int64_t>(sets[i].tensors.size());
+        out[i].total_bytes = sets[i].total_bytes;
+        out[i].check = check_weights(model, sets[i]);
+    }
+    return out;
+}
+
+std::string verdict_of(const WeightReport& report) {
+    const auto& differences = report.check.differences;
+    std::int64_t open = 0;
+    for (const WeightDifference& difference : differences) open += difference.reason.empty();
+    const std::string matched = fmt::format("{} of {} tensors are the model's", report.check.matched,
+                                            report.tensors);
+    if (open > 0) return fmt::format("{}; {} {} unexplained", matched, open,
+                                     open == 1 ? "difference is" : "differences are");
+    if (differences.empty()) return matched + ": the count matches";
+    return fmt::format("{}; the others are known: the count matches", matched);
 }
 
 }  // namespace membudget

@@ -15,62 +15,96 @@ std::string share_of(Elements part, Elements whole) {
                                        static_cast<double>(whole.count()));
 }
 
-/// Rows of the tree: what they count, and their sizes in the types that are shown.
-class Tree {
-public:
-    Tree(Elements whole, const Dtype* own) : whole_(whole), scale_(scale_for(in_fp32(whole))) {
-        if (own != nullptr && own != &dtype::fp32) types_.push_back(own);
-        types_.push_back(&dtype::fp32);
-        table_.columns = {{"Parameters", Align::left},
-                          {"shape", Align::left},
-                          {"tensors", Align::right},
-                          {"count", Align::right},
-                          {"share", Align::right}};
-        for (const Dtype* type : types_)
-            table_.columns.push_back({fmt::format("{} {}", scale_.decimal, type->name), Align::right});
+/// The components with their sizes in the type of the weights and in fp32.
+ReportTable components_table(const std::vector<ComponentCounts>& components, Elements whole,
+                             const Dtype* own) {
+    std::vector<const Dtype*> types;
+    if (own != nullptr && own != &dtype::fp32) types.push_back(own);
+    types.push_back(&dtype::fp32);
+    const Scale& scale = scale_for(bytes_of(whole, dtype::fp32));
+    ReportTable table;
+    table.columns = {{"Components", Align::left},
+                     {"tensors", Align::right},
+                     {"count", Align::right},
+                     {"share", Align::right}};
+    for (const Dtype* type : types)
+        table.columns.push_back({fmt::format("{} {}", scale.decimal, type->name), Align::right});
+    const auto add = [&](std::string_view name, std::int64_t tensors, Elements elements) {
+        std::vector<std::string> row{std::string(name), group_digits(tensors),
+                                     group_digits(elements.count()), share_of(elements, whole)};
+        for (const Dtype* type : types) row.push_back(scale.in_decimal(bytes_of(elements, *type)));
+        table.rows.push_back(std::move(row));
+    };
+    std::int64_t tensors = 0;
+    for (const ComponentCounts& counts : components) {
+        add(name_of(counts.component), counts.tensors, counts.total);
+        tensors += counts.tensors;
     }
+    add("total", tensors, whole);
+    table.total_rows = 1;
+    return table;
+}
 
-    void add(std::string name, std::string shape, std::int64_t tensors, Elements elements) {
-        std::vector<std::string> row{std::move(name), std::move(shape), group_digits(tensors),
-                                     group_digits(elements.count()), share_of(elements, whole_)};
-        for (const Dtype* type : types_)
-            row.push_back(scale_.in_decimal(bytes_of(elements, *type)));
-        table_.rows.push_back(std::move(row));
-    }
-
-    [[nodiscard]] ReportTable finish() && {
-        table_.total_rows = 1;
-        return std::move(table_);
-    }
-
-private:
-    static Bytes in_fp32(Elements elements) { return bytes_of(elements, dtype::fp32); }
-
-    Elements whole_;
-    const Scale& scale_;
-    std::vector<const Dtype*> types_;
-    ReportTable table_;
-};
-
-/// The largest tensors of a component; a UNet has hundreds of shapes, and the machine formats list
-/// them all.
-void add_component(Tree& tree, const ComponentCounts& counts) {
+/// The largest tensors of each component; a UNet has hundreds of shapes, and the machine formats
+/// list them all.
+ReportTable tensors_table(const std::vector<ComponentCounts>& components) {
     constexpr std::size_t kShown = 12;
-    tree.add(std::string(name_of(counts.component)), "", counts.tensors, counts.total);
-    std::size_t shown = 0;
-    std::int64_t hidden = 0;
-    Elements rest;
-    for (const TensorGroup& group : counts.groups) {
-        const Elements own = group.tied_to.empty() ? group.elements : Elements(0);
-        if (shown < kShown || counts.groups.size() == kShown + 1) {
-            ++shown;
-            tree.add("  " + group.name, shape_text(group.shape), group.tensors, own);
-        } else {
-            hidden += group.tensors;
-            rest += own;
-        }
+    ReportTable table;
+    table.columns = {{"Tensors", Align::left}, {"shape", Align::left}, {"copies", Align::right}};
+    for (const ComponentCounts& counts : components) {
+        table.rows.push_back({std::string(name_of(counts.component)), "", ""});
+        std::size_t shown = 0;
+        std::int64_t hidden = 0;
+        for (const TensorGroup& group : counts.groups)
+            if (shown < kShown || counts.groups.size() == kShown + 1) {
+                ++shown;
+                table.rows.push_back(
+                    {"  " + group.name, shape_text(group.shape), group_digits(group.tensors)});
+            } else {
+                hidden += group.tensors;
+            }
+        if (hidden > 0)
+            table.rows.push_back({fmt::format("  {} more", counts.groups.size() - shown), "",
+                                  group_digits(hidden)});
     }
-    if (hidden > 0) tree.add(fmt::format("  {} more", counts.groups.size() - shown), "", hidden, rest);
+    return table;
+}
+
+/// A name from a file, safe to print.
+std::string printable(const std::string& name) {
+    return has_control_characters(name) ? in_quotes(name, 200) : name;
+}
+
+/// What differs first, then what is known, each reason once.
+ReportNote weights_note(const WeightReport& report) {
+    constexpr std::size_t kShown = 10;
+    ReportNote note;
+    for (const std::string& file : report.files)
+        note.head += (note.head.empty() ? "" : ", ") + printable(file);
+    note.head += fmt::format(" ({}): {}", name_of(report.format), verdict_of(report));
+    std::size_t open = 0;
+    std::vector<std::pair<std::string, std::size_t>> known;  // a reason, and how many have it
+    for (const WeightDifference& difference : report.check.differences) {
+        if (difference.reason.empty()) {
+            if (++open <= kShown)
+                note.points.emplace_back(
+                    difference.tensor.empty() ? "elements" : printable(difference.tensor),
+                    difference.what);
+            continue;
+        }
+        const auto same = std::find_if(known.begin(), known.end(), [&](const auto& entry) {
+            return entry.first == difference.reason;
+        });
+        if (same == known.end())
+            known.emplace_back(difference.reason, 1);
+        else
+            ++same->second;
+    }
+    if (open > kShown)
+        note.points.emplace_back(fmt::format("{} more", open - kShown), "the json format lists them");
+    for (const auto& [reason, count] : known)
+        note.points.emplace_back(fmt::format("{} known", count), reason);
+    return note;
 }
 
 ReportTable totals_table(const ParameterCounts& counts, bool adapted) {
@@ -127,19 +161,21 @@ Report inspect_form(const ReportData& data) {
 
     if (model.adapted) report.sections.push_back({held_table(model), std::nullopt});
 
-    Tree tree(counts.total, own);
+    const std::vector<ComponentCounts> components = components_of(model);
+    report.sections.push_back({components_table(components, counts.total, own), std::nullopt});
+    report.sections.push_back({tensors_table(components), std::nullopt});
+    if (!inspection.weights.empty()) {
+        ReportNotes weights{.title = "Weight files", .notes = {}};
+        for (const WeightReport& file : inspection.weights)
+            weights.notes.push_back(weights_note(file));
+        report.sections.push_back({std::nullopt, std::move(weights)});
+    }
+
     std::vector<std::string> notes;
-    for (const ComponentCounts& component : components_of(model)) {
-        add_component(tree, component);
+    for (const ComponentCounts& component : components)
         for (const TensorGroup& group : component.groups)
             if (!group.tied_to.empty())
                 notes.push_back(fmt::format("{} is {}: it counts once", group.name, group.tied_to));
-    }
-    std::int64_t tensors = 0;
-    for (const ComponentCounts& component : components_of(model)) tensors += component.tensors;
-    tree.add("total", "", tensors, counts.total);
-    report.sections.push_back({std::move(tree).finish(), std::nullopt});
-
     notes.insert(notes.end(), model.notes.begin(), model.notes.end());
     if (!model.step_unsupported.empty())
         notes.push_back("its training step is not simulated: " + model.step_unsupported);

@@ -106,6 +106,9 @@ std::string path_of(const TraceSubject& subject, std::optional<Bytes> CurvePoint
     return out;
 }
 
+/// The name without its folders: a title has room for that.
+std::string_view file_name(std::string_view path) { return path.substr(path.rfind('/') + 1); }
+
 }  // namespace
 
 const TraceSubject* chosen_subject(const TraceSummary& summary, std::string_view name) {
@@ -218,7 +221,7 @@ std::string draw_traces_svg(const ReportData& data) {
     for (const TraceReport& trace : data.traces)
         if (const TraceSubject* subject = chosen_subject(trace.summary, trace.subject))
             return draw_levels_svg(*subject,
-                                   fmt::format("{}: {}", trace.summary.file, subject->name));
+                                   fmt::format("{}: {}", file_name(trace.summary.file), subject->name));
     return draw_levels_svg({}, data.traces.empty() ? "" : data.traces.front().summary.file);
 }
 

@@ -253,10 +253,26 @@ void put_events(std::string& text, const Timeline& timeline) {
     text.insert(place + kEmpty.size() - 1, lines + "\n  ");
 }
 
+Json weights_json(const WeightReport& report) {
+    Json differences = Json::array();
+    for (const WeightDifference& difference : report.check.differences)
+        differences.push_back({{"tensor", text_or_null(difference.tensor)},
+                               {"what", difference.what},
+                               {"reason", text_or_null(difference.reason)}});
+    return {{"files", report.files},
+            {"format", name_of(report.format)},
+            {"agrees", report.check.ok()},
+            {"tensors", report.tensors},
+            {"matched", report.check.matched},
+            {"total_bytes",
+             report.total_bytes ? Json(report.total_bytes->count()) : Json(nullptr)},
+            {"differences", std::move(differences)}};
+}
+
 void add_inspection(Json& out, const ReportData& data) {
     for (const char* key : {"name", "family", "architecture", "source", "dtype", "parameters"})
         out[key] = nullptr;
-    for (const char* key : {"held", "components", "tensors", "notes"}) out[key] = Json::array();
+    for (const char* key : {"held", "components", "tensors", "weights", "notes"}) out[key] = Json::array();
     out["step_unsupported"] = nullptr;
     if (!data.inspection) return;
     const Model& model = *data.inspection->model;
@@ -299,6 +315,8 @@ void add_inspection(Json& out, const ReportData& data) {
                                   {"stored", std::move(stored)},
                                   {"tied_to", text_or_null(tied_to)}});
     });
+    for (const WeightReport& report : data.inspection->weights)
+        out["weights"].push_back(weights_json(report));
     out["notes"] = model.notes;
     out["step_unsupported"] = text_or_null(model.step_unsupported);
 }

@@ -72,7 +72,7 @@ bool is_half_precision(const KeyTree*, const KeyTree* to) {
 bool has_small_states(const KeyTree*, const KeyTree* to) {
     const Optimizer* row = optimizers().find(name_in(to));
     return row != nullptr && std::any_of(row->slots.begin(), row->slots.end(), [](const auto& slot) {
-               return slot.dtype != nullptr && slot.dtype->bits <= 8;
+               return slot.quantized || (slot.dtype != nullptr && slot.dtype->bits <= 8);
            });
 }
 bool is_fused_step(const KeyTree*, const KeyTree* to) { return name_in(to) == "fused"; }

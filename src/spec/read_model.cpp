@@ -18,6 +18,9 @@ constexpr Field<ModelSpec> kModelFields[] = {
         "parameters", "a bare count of parameters, without an architecture"),
     field::name<&ModelSpec::architecture>("architecture",
                                           "the class that is trained, with its head"),
+    field::paths_or_path<&ModelSpec::weights>(
+        "weights", "weight files whose headers are checked against the model: safetensors, an index, "
+                   "GGUF"),
 };
 
 /// The keys that say which model it is; exactly one of them stands in a model.
@@ -68,10 +71,10 @@ void read_model(const Cursor& at, Spec& into) {
                           fmt::format("expected only one of the keys 'config', 'name', 'family' "
                                       "and 'parameters'; got '{}'",
                                       fmt::join(given, "' and '")));
-    const KeyTree* architecture = at.tree.find("architecture");
-    if (architecture != nullptr && at.tree.find("parameters") != nullptr)
-        at.child("architecture", *architecture)
-            .wrong("no architecture beside a bare count of parameters");
+    if (at.tree.find("parameters") == nullptr) return;
+    for (const std::string_view key : {"architecture", "weights"})
+        if (const KeyTree* value = at.tree.find(key))
+            at.child(key, *value).wrong(fmt::format("no {} beside a bare count of parameters", key));
 }
 
 void model_keys(std::string_view pointer, std::vector<SpecKey>& out) {

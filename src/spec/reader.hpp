@@ -252,6 +252,14 @@ constexpr FieldFor<Member> path(std::string_view key, std::string_view doc) {
             }};
 }
 
+/// A path, or a list of paths.
+template <auto Member>
+constexpr FieldFor<Member> paths_or_path(std::string_view key, std::string_view doc) {
+    FieldFor<Member> field = names_or_name<Member>(key, doc);
+    field.type = "path or list of paths";
+    return field;
+}
+
 /// An object of its own.
 template <auto Member, const auto& Fields>
 constexpr FieldFor<Member> object(std::string_view key, std::string_view doc) {

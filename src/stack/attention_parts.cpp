@@ -50,6 +50,11 @@ Ref repeat_heads(KernelCall& call, Ref x) {
 
 bool has_mask(const KernelCall& call) { return call.inputs() > 3 && static_cast<bool>(call.in(3)); }
 
+const Dtype& softmax_dtype(const KernelCall& call, const Ref& scores) {
+    const bool wide = call.tape.autocast() != nullptr && call.tape.backend() == Backend::cuda;
+    return wide ? dtype::fp32 : scores.dtype();
+}
+
 Ref drop_probabilities(KernelCall& call, Ref probabilities) {
     return call.tape.dropout(std::move(probabilities),
                              call.dropout >= 0 ? call.dropout : call.attributes().dropout);

@@ -24,6 +24,9 @@ namespace membudget::kernel {
 [[nodiscard]] Ref repeat_heads(KernelCall& call, Ref x);
 /// The gradient of a transposed tensor of `heads` heads, viewed token by token.
 [[nodiscard]] Tape::ViewGradient transposed_gradient(std::int64_t heads);
+/// The type of `softmax(scores)` where the class names none: autocast makes it fp32 on CUDA, but not
+/// on the CPU [aten/src/ATen/autocast_mode.cpp].
+[[nodiscard]] const Dtype& softmax_dtype(const KernelCall& call, const Ref& scores);
 /// Dropout of the attention's probabilities.
 [[nodiscard]] Ref drop_probabilities(KernelCall& call, Ref probabilities);
 /// Back from [batch, heads, tokens, dim] to [batch, tokens, heads x dim]: a copy.

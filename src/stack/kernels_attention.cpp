@@ -23,9 +23,10 @@ void eager(KernelCall& call) {
     const bool grouped = a.kv_heads > 1 && a.kv_heads != a.heads;
     const auto factor = [&](const Ref& x, bool contiguous) {
         Ref cast = tape.autocast() != nullptr ? tape.cast(x, *tape.autocast()) : x;
-        // A cast of an expanded tensor writes each element.
-        const bool written = a.kv_heads == 1 && &cast.dtype() != &x.dtype();
-        return flatten(call, std::move(cast), contiguous || written);
+        // One head that is expanded is no batch of matrices, unless a cast has written each element.
+        const bool expanded = a.kv_heads == 1 && a.heads > 1 && &x != &query;
+        const bool written = expanded ? &cast.dtype() != &x.dtype() : contiguous;
+        return flatten(call, std::move(cast), written);
     };
     Ref scores;
     {
@@ -40,10 +41,10 @@ void eager(KernelCall& call) {
         scores = tape.mul_scalar(scaled);
     }
     if (call.inputs() > 3 && call.in(3)) scores = tape.add(scores, call.in(3));
-    const bool wide = !a.softmax_in_dtype || tape.autocast() != nullptr;
-    Ref weights = tape.softmax(scores, wide ? dtype::fp32 : scores.dtype());
+    Ref weights =
+        tape.softmax(scores, a.softmax_in_dtype ? softmax_dtype(call, scores) : dtype::fp32);
+    if (!a.softmax_in_dtype) weights = tape.cast(weights, query.dtype());
     scores.reset();
-    weights = tape.cast(weights, tape.autocast() != nullptr ? *tape.autocast() : query.dtype());
     weights = drop_probabilities(call, std::move(weights));
     call.hold(weights);
     Ref out;

@@ -60,8 +60,7 @@ void gptj(KernelCall& call) {
     }
     scores = tape.mul_scalar(scores);
     if (has_mask(call)) scores = tape.add(scores, call.in(3));
-    Ref weights =
-        tape.softmax(scores, tape.autocast() != nullptr ? dtype::fp32 : scores.dtype());
+    Ref weights = tape.softmax(scores, softmax_dtype(call, scores));
     weights = tape.cast(weights, value.dtype());
     scores.reset();
     weights = drop_probabilities(call, std::move(weights));
@@ -79,8 +78,7 @@ void gpt_neo(KernelCall& call) {
     Ref scores = product(call, query, key, scores_numel(call));
     scores = choose(tape, scores, "causally masked");
     if (has_mask(call)) scores = tape.add(scores, call.in(3));
-    Ref weights =
-        tape.softmax(scores, tape.autocast() != nullptr ? dtype::fp32 : scores.dtype());
+    Ref weights = tape.softmax(scores, softmax_dtype(call, scores));
     scores.reset();
     weights = tape.cast(weights, value.dtype());
     weights = drop_probabilities(call, std::move(weights));
@@ -193,7 +191,7 @@ void falcon(KernelCall& call) {
     }
     {
         const Ref masked = has_mask(call) ? tape.add(scores, call.in(3)) : scores;
-        scores = tape.softmax(masked, tape.autocast() != nullptr ? dtype::fp32 : query.dtype());
+        scores = tape.softmax(masked, call.activation_dtype());
     }
     call.return_beside(scores);
     Ref out;
@@ -258,7 +256,7 @@ void gpt_oss(KernelCall& call) {
         }();
         combined = tape.sub(combined, maximum);
     }
-    Ref probabilities = tape.softmax(combined, autocast ? dtype::fp32 : combined.dtype());
+    Ref probabilities = tape.softmax(combined, combined.dtype());
     Ref kept = tape.slice(probabilities, numel);
     kept = drop_probabilities(call, std::move(kept));
     const Ref weights = tape.cast(kept, value.dtype());

@@ -184,26 +184,31 @@ Ref product(const Module& module) {
 /// The norm of each output's weights with the adapter's, outside autograd, and the magnitude over it
 /// [peft tuners/lora/dora.py DoraLinearLayer.forward, get_lora_weight, get_weight_norm].
 struct Direction {
-    Ref lora_weight;  ///< a local of forward, with the graph that made it
-    Ref weight;       ///< the base weight in the type of x
-    Ref scale;        ///< magnitude / norm
+    Ref identity, inner;  ///< what the graph of the next one keeps
+    Ref lora_weight;      ///< a local of forward; its graph goes with it, for it is detached
+    Ref weight;           ///< the base weight in the type of x
+    Ref scale;            ///< magnitude / norm
 };
 
 Direction direction_of(const Module& module, const Adapter& adapter, const Dtype& type) {
     KernelCall& call = module.call;
     Tape& tape = call.tape;
     Direction made;
-    {
-        const Ref a = parameter(call, adapter.a);
-        Ref eye = tape.fresh(detail::checked_mul(module.in, module.in), a.dtype(), "identity");
-        Ref inner = tape.linear(std::move(eye), a, Ref(), module.in, module.in, adapter.rank);
-        made.lora_weight = tape.linear(std::move(inner), parameter(call, adapter.b), Ref(), module.in, adapter.rank,
-                                       module.out);
-    }
+    // Nothing is recorded, because no gradient comes back this way; but under autocast, where the casts of
+    // the factors are those of the adapter's own products.
+    const bool enabled = tape.grad_enabled();
+    tape.set_grad_enabled(enabled && tape.autocast() != nullptr);
+    const Ref a = parameter(call, adapter.a);
+    made.identity = tape.fresh(detail::checked_mul(module.in, module.in), a.dtype(), "identity");
+    made.inner = tape.linear(made.identity, a, Ref(), module.in, module.in, adapter.rank);
+    made.lora_weight =
+        tape.linear(made.inner, parameter(call, adapter.b), Ref(), module.in, adapter.rank, module.out);
     made.lora_weight = tape.cast(std::move(made.lora_weight), type);
+    tape.set_grad_enabled(enabled);
     const std::int64_t weights = module.weight.elements().count();
-    if (module.weight.quantization != nullptr) made.weight = tape.fresh(weights, module.compute(), "dequantized weight");
-    else made.weight = call.parameter(0);
+    made.weight = module.weight.quantization != nullptr
+                      ? tape.fresh(weights, module.compute(), "dequantized weight")
+                      : call.parameter(0);
     made.weight = tape.cast(std::move(made.weight), type);
     Ref norm;
     {

@@ -116,8 +116,7 @@ Routing route(Mixture& m) {
     if (form == RouterForm::gpt_oss) {  // softmax of the chosen logits, in their type
         Ref values;
         top(m, made.logits, values, made.ids);
-        made.weights =
-            tape.softmax(values, tape.autocast() != nullptr ? dtype::fp32 : values.dtype());
+        made.weights = tape.softmax(values, values.dtype());
         return made;
     }
     if (form == RouterForm::granite) {  // fp32 logits; the weights in the type of the input

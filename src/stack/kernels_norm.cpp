@@ -120,6 +120,12 @@ void without_weight(KernelCall& call) {
 
 void layer_norm(KernelCall& call) {
     if (call.attributes().norm == NormStyle::centred) return centred(call);
+    if (call.attributes().norm == NormStyle::wide_product) {  // OLMo
+        const Ref x = call.in(0);
+        Ref wide = call.tape.cast(x, dtype::fp32);
+        wide = call.tape.layer_norm(std::move(wide), Ref(), Ref(), norm_rows(call));
+        return call.out(0, call.tape.cast(std::move(wide), x.dtype()));
+    }
     call.out(0, call.tape.layer_norm(call.in(0),
                                      call.parameters() > 0 ? call.parameter(0) : Ref(),
                                      call.parameters() > 1 ? call.parameter(1) : Ref(),

@@ -8,6 +8,8 @@
 namespace membudget {
 
 namespace {
+constexpr std::size_t kEventsPerOp = 12;  // about; more are no mistake
+
 std::size_t at(int index) { return static_cast<std::size_t>(index); }
 
 bool contains(const std::vector<std::string>* names, const std::string& name) {
@@ -19,12 +21,14 @@ BlockRun::BlockRun(const StepContext& context, const Block& block,
                    const std::optional<BlockInput>& input, std::vector<SharedTensor>& shared,
                    const RunOptions& options)
     : context_(context), block_(block), shared_(shared), options_(options),
-      tape_(context.tape_terms, context.job.backend), tensors_(block.tensors.size()),
+      tape_(context.tape_terms, context.job.backend, context.memory), tensors_(block.tensors.size()),
       early_(block.ops.size(), -1), early_results_(block.ops.size()),
       shared_of_(context.model.shared.size(), -1) {
     const Precision& precision = context.job.precision;
     tape_.set_autocast(precision.autocast);
     tape_.set_grad_enabled(options.grad_enabled);
+    tape_.reserve(block.ops.size(), block.parameters.size());
+    leaves_.reserve(block.parameters.size());
     for (const Parameter& parameter : block.parameters) {
         Leaf leaf;
         leaf.numel = parameter.elements().count();
@@ -34,10 +38,10 @@ BlockRun::BlockRun(const StepContext& context, const Block& block,
         leaf.collect = options.gradients == GradientMode::collect;
         if (options.gradients == GradientMode::consume)
             leaf.consume_scratch = update_scratch(context.job, parameter);
-        const std::string name = std::string(options.prefix) + parameter.name;
         leaf.shared_later = parameter.trainable && !parameter.tied_to.empty() &&
                             contains(options.later, parameter.tied_to);
-        leaf.pending = parameter.trainable && contains(options.pending, name);
+        if (parameter.trainable && options.pending != nullptr && !options.pending->empty())
+            leaf.pending = contains(options.pending, std::string(options.prefix) + parameter.name);
         leaves_.push_back(tape_.add_leaf(leaf));
     }
     activations_ = input ? input->dtype : context.parameters;
@@ -188,6 +192,7 @@ void BlockRun::finish_op(std::size_t index) {
 
 void BlockRun::forward(std::vector<Event>& events, std::size_t begin, std::size_t end) {
     tape_.record_to(&events);
+    events.reserve(events.size() + kEventsPerOp * (end - begin));
     for (std::size_t i = begin; i < end; ++i) {
         run_op(i);
         finish_op(i);
@@ -302,6 +307,7 @@ void BlockRun::drop_shared(std::vector<Event>& events, std::size_t index) {
 Tape::BoundaryGradient BlockRun::backward(std::vector<Event>& events,
                                           Tape::BoundaryGradient of_output) {
     tape_.record_to(&events);
+    events.reserve(events.size() + kEventsPerOp * block_.ops.size());
     if (block_.output >= 0) {
         tape_.seed(output_alias_, of_output);
         if (result_) tape_.seed_foreign(result_);

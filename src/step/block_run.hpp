@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <memory_resource>
 #include <optional>
 #include <vector>
 
@@ -22,6 +23,7 @@ struct StepContext {
     TermId recompute = 0;
     TermId checkpoint_inputs = 0;
     const Dtype* parameters = nullptr;  ///< the type in which blocks see their parameters
+    std::pmr::memory_resource* memory = std::pmr::get_default_resource();  ///< of the tapes
 };
 
 /// The tensor that comes into a block.

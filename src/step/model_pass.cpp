@@ -29,9 +29,10 @@ bool is_loss(OpKind kind) {
 
 }  // namespace
 
-ModelPass::ModelPass(const Job& job, TermTable& terms, Communication& communication)
+ModelPass::ModelPass(const Job& job, TermTable& terms, Communication& communication,
+                     std::pmr::memory_resource* memory)
     : job_(job), model_(*job.model), communication_(communication),
-      context_{job, *job.model, terms, {}, 0, 0, &communication.parameter_type()} {
+      context_{job, *job.model, terms, {}, 0, 0, &communication.parameter_type(), memory} {
     context_.tape_terms.backward = terms.intern("temporaries/backward");
     context_.tape_terms.gradients = terms.intern("gradients");
     context_.tape_terms.collected = terms.intern("communication/unsharded_gradients");

@@ -15,7 +15,8 @@ namespace membudget {
 
 class ModelPass {
 public:
-    ModelPass(const Job& job, TermTable& terms, Communication& communication);
+    ModelPass(const Job& job, TermTable& terms, Communication& communication,
+              std::pmr::memory_resource* memory);
 
     /// Each appends its nodes. One micro-batch is forward, loss, backward, in this order.
     void forward(GradientMode mode, bool first_micro_batch, std::vector<StepNode>& out);

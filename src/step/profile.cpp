@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "membudget/step.hpp"
+#include "step/fold.hpp"
 
 namespace membudget {
 
@@ -15,102 +16,153 @@ void grow(TermBytes& bytes, std::size_t size) {
     if (bytes.size() < size) bytes.resize(size, 0);
 }
 
-std::int64_t value(const TermBytes& bytes, std::size_t i) { return i < bytes.size() ? bytes[i] : 0; }
-
-/// a + n * b, term by term.
-TermBytes plus(const TermBytes& a, std::int64_t n, const TermBytes& b) {
-    TermBytes out(std::max(a.size(), b.size()), 0);
-    for (std::size_t i = 0; i < out.size(); ++i)
-        out[i] = checked_add(value(a, i), checked_mul(n, value(b, i)));
-    return out;
+/// Room for every term and group of `like`.
+void grow(Profile& profile, std::size_t terms, std::size_t groups) {
+    for (TermBytes* bytes : {&profile.net, &profile.at_peak, &profile.max}) grow(*bytes, terms);
+    for (TermBytes* bytes : {&profile.group_net, &profile.group_max}) grow(*bytes, groups);
 }
 
-/// max(a, net + b), term by term: the higher of a's own maximum and b's, which starts after a.
-TermBytes highest(const TermBytes& a, const TermBytes& net, const TermBytes& b) {
-    TermBytes out(std::max({a.size(), net.size(), b.size()}), 0);
-    for (std::size_t i = 0; i < out.size(); ++i)
-        out[i] = std::max(value(a, i), checked_add(value(net, i), value(b, i)));
-    return out;
-}
-
-TermBytes highest_repeated(const TermBytes& max, const TermBytes& net, std::int64_t n) {
-    TermBytes out = max;
-    grow(out, net.size());
-    for (std::size_t i = 0; i < net.size(); ++i)
-        out[i] = checked_add(out[i], checked_mul(n - 1, std::max<std::int64_t>(0, net[i])));
-    return out;
+/// max and net of one kind of row (terms, groups), n copies of `part` after `sum`.
+void append_rows(TermBytes& max, TermBytes& net, const TermBytes& part_max, const TermBytes& part_net,
+                 std::int64_t n) {
+    for (std::size_t i = 0; i < part_net.size(); ++i) {
+        // Its maximum lies in the last copy if it grows from one to the next, else in the first.
+        const std::int64_t before =
+            checked_add(net[i], checked_mul(n - 1, std::max<std::int64_t>(0, part_net[i])));
+        max[i] = std::max(max[i], checked_add(before, part_max[i]));
+        net[i] = checked_add(net[i], checked_mul(n, part_net[i]));
+    }
 }
 
 }  // namespace
 
-Profile then(const Profile& a, const Profile& b) {
-    Profile out;
-    out.net = plus(a.net, 1, b.net);
-    out.group_net = plus(a.group_net, 1, b.group_net);
-    out.total = checked_add(a.total, b.total);
-    out.max = highest(a.max, a.net, b.max);
-    out.group_max = highest(a.group_max, a.group_net, b.group_max);
-    const std::int64_t later = checked_add(a.total, b.peak);
-    if (a.peak >= later) {
-        out.peak = a.peak;
-        out.at_peak = a.at_peak;
-        out.where = a.where;
-    } else {
-        out.peak = later;
-        out.at_peak = plus(a.net, 1, b.at_peak);
-        out.where = b.where;
-    }
-    return out;
-}
-
-Profile repeat(const Profile& p, std::int64_t n) {
+void append(Profile& sum, const Profile& part, std::int64_t n) {
     MEMBUDGET_ENSURE(n >= 0, "a negative number of copies");
-    if (n == 0) return {};
-    Profile out = p;
-    const std::int64_t copy = p.total > 0 ? n - 1 : 0;
-    for (std::int64_t& bytes : out.net) bytes = checked_mul(bytes, n);
-    for (std::int64_t& bytes : out.group_net) bytes = checked_mul(bytes, n);
-    out.total = checked_mul(p.total, n);
-    out.peak = checked_add(p.peak, checked_mul(copy, p.total));
-    if (copy > 0) out.at_peak = plus(p.at_peak, copy, p.net);
-    if (out.where.leaf >= 0) out.where.copies.insert(out.where.copies.begin(), copy);
-    out.max = highest_repeated(p.max, p.net, n);
-    out.group_max = highest_repeated(p.group_max, p.group_net, n);
-    return out;
+    if (n == 0) return;
+    grow(sum, part.net.size(), part.group_net.size());
+    const std::int64_t copy = part.total > 0 ? n - 1 : 0;
+    const std::int64_t before = checked_add(sum.total, checked_mul(copy, part.total));
+    if (const std::int64_t peak = checked_add(before, part.peak); peak > sum.peak) {
+        sum.peak = peak;
+        sum.at_peak = sum.net;
+        for (std::size_t i = 0; i < part.net.size(); ++i)
+            sum.at_peak[i] = checked_add(
+                sum.at_peak[i],
+                checked_add(i < part.at_peak.size() ? part.at_peak[i] : 0, checked_mul(copy, part.net[i])));
+        sum.where = part.where;
+        if (n != 1 && sum.where.leaf >= 0)
+            sum.where.copies.insert(sum.where.copies.begin(), copy);
+    }
+    append_rows(sum.max, sum.net, part.max, part.net, n);
+    append_rows(sum.group_max, sum.group_net, part.group_max, part.group_net, n);
+    sum.total = checked_add(sum.total, checked_mul(n, part.total));
 }
 
-Profile profile_of(std::span<const Event> events, const TermTable& terms) {
-    Profile out;
-    out.net.assign(terms.size(), 0);
-    out.max.assign(terms.size(), 0);
-    out.group_net.assign(terms.groups(), 0);
-    out.group_max.assign(terms.groups(), 0);
+void append(Profile& sum, std::span<const Event> events, const TermTable& terms, std::int32_t leaf,
+            std::int64_t& highest) {
+    grow(sum, terms.size(), terms.groups());
+    highest = sum.total;
     const auto book = [&](TermId term, std::int64_t bytes) {
         const auto group = static_cast<std::size_t>(terms.group(term));
-        out.net[term] = checked_add(out.net[term], bytes);
-        out.group_net[group] = checked_add(out.group_net[group], bytes);
-        out.total = checked_add(out.total, bytes);
-        out.max[term] = std::max(out.max[term], out.net[term]);
-        out.group_max[group] = std::max(out.group_max[group], out.group_net[group]);
+        sum.net[term] = checked_add(sum.net[term], bytes);
+        sum.group_net[group] = checked_add(sum.group_net[group], bytes);
+        sum.total = checked_add(sum.total, bytes);
+        sum.max[term] = std::max(sum.max[term], sum.net[term]);
+        sum.group_max[group] = std::max(sum.group_max[group], sum.group_net[group]);
     };
     bool rising = false;  // the last events reached a new peak that is not copied yet
     for (std::size_t i = 0; i < events.size(); ++i) {
         const Event& event = events[i];
         if (rising && event.bytes < 0) {
-            out.at_peak = out.net;
+            sum.at_peak = sum.net;
             rising = false;
         }
         // An op's output and what the allocator adds to it appear at one instant.
         book(event.term, checked_mul(event.bytes, event.count));
         if (event.rounding != 0) book(kRounding, checked_mul(event.rounding, event.count));
-        if (out.total > out.peak) {
-            out.peak = out.total;
-            out.where.leaf = 0;
-            out.where.event = static_cast<std::int32_t>(i);
+        highest = std::max(highest, sum.total);
+        if (sum.total > sum.peak) {
+            sum.peak = sum.total;
+            sum.where = {leaf, static_cast<std::int32_t>(i), {}};
             rising = true;
         }
     }
-    if (rising) out.at_peak = out.net;
+    if (rising) sum.at_peak = sum.net;
+}
+
+Profile then(const Profile& a, const Profile& b) {
+    Profile out = a;
+    append(out, b, 1);
+    return out;
+}
+
+Profile repeat(const Profile& p, std::int64_t n) {
+    Profile out;
+    append(out, p, n);
+    if (n == 1 && out.where.leaf >= 0) out.where.copies.insert(out.where.copies.begin(), 0);
+    return out;
+}
+
+Profile profile_of(std::span<const Event> events, const TermTable& terms) {
+    Profile out;
+    std::int64_t highest = 0;
+    append(out, events, terms, 0, highest);
+    return out;
+}
+
+namespace {
+
+class Folder {
+public:
+    explicit Folder(const TermTable& terms) : terms_(terms) {}
+
+    /// Appends one copy of `node` to `sum`.
+    void add(const StepNode& node, Fold& sum) {
+        if (node.children.empty()) {
+            std::int64_t highest = 0;
+            append(sum.profile, node.events, terms_, next_leaf_++, highest);
+            raise(sum, node.phase, highest);
+        }
+        for (const StepNode& child : node.children) {
+            if (child.repeat == 1)
+                add(child, sum);
+            else
+                add_copies(child, sum);
+        }
+    }
+
+    /// Appends all copies of `node`, of which one is folded.
+    void add_copies(const StepNode& node, Fold& sum) {
+        Fold one;
+        add(node, one);
+        const std::int64_t copy = one.profile.total > 0 ? node.repeat - 1 : 0;
+        const std::int64_t before =
+            checked_add(sum.profile.total, checked_mul(copy, one.profile.total));
+        for (const Phase phase : kPhases)
+            if (const auto& peak = one.phases[static_cast<std::size_t>(phase)]; peak && node.repeat > 0)
+                raise(sum, phase, checked_add(before, *peak));
+        append(sum.profile, one.profile, node.repeat);
+    }
+
+private:
+    static void raise(Fold& sum, Phase phase, std::int64_t level) {
+        auto& peak = sum.phases[static_cast<std::size_t>(phase)];
+        if (!peak || level > *peak) peak = level;
+    }
+
+    const TermTable& terms_;
+    std::int32_t next_leaf_ = 0;
+};
+
+}  // namespace
+
+Fold fold(const StepNode& root, const TermTable& terms) {
+    Fold out;
+    Folder folder(terms);
+    if (root.repeat == 1)
+        folder.add(root, out);
+    else
+        folder.add_copies(root, out);
     return out;
 }
 

@@ -4,13 +4,14 @@
 #include <array>
 #include <map>
 #include <memory>
-#include <optional>
+#include <memory_resource>
 #include <string_view>
 #include <tuple>
 
 #include <fmt/format.h>
 
 #include "membudget/step.hpp"
+#include "step/fold.hpp"
 #include "step/model_pass.hpp"
 #include "step/states.hpp"
 #include "step/stated.hpp"
@@ -77,7 +78,8 @@ void anonymous_states(const Job& job, Step& step, std::vector<Event>& start) {
 /// Builds the tree of one job.
 class StepBuilder {
 public:
-    StepBuilder(const Job& job, Bound bound) : job_(job), bound_(bound) {}
+    StepBuilder(const Job& job, Bound bound, Detail detail)
+        : job_(job), bound_(bound), detail_(detail) {}
 
     Step build() {
         std::vector<Event> start;
@@ -96,8 +98,7 @@ private:
     void derive();
     void inputs(std::vector<Event>& start);
     void state_only(std::vector<Event> start);
-    void micro_batch(std::vector<StepNode>& out, std::int64_t repeat, GradientMode mode, bool first,
-                     bool last);
+    [[nodiscard]] StepNode micro_batch(GradientMode mode, bool first);
     /// Stated terms where `phase` begins. What ends there is freed in the phase before, so that a
     /// phase counts nothing that is over; without a model the phase is a leaf even if nothing
     /// begins in it, so that it has a peak.
@@ -114,7 +115,9 @@ private:
 
     const Job& job_;
     const Bound bound_;
+    const Detail detail_;
     Step step_;
+    std::pmr::monotonic_buffer_resource tapes_{std::size_t{1} << 18U};
     std::unique_ptr<StatedTerms> stated_;
     std::unique_ptr<ModelPass> pass_;
 };
@@ -151,11 +154,8 @@ void StepBuilder::state_only(std::vector<Event> start) {
     step_.open_above = !step_.unknown_terms.empty();
 }
 
-void StepBuilder::micro_batch(std::vector<StepNode>& out, std::int64_t repeat, GradientMode mode,
-                              bool first, bool last) {
-    if (repeat <= 0) return;
+StepNode StepBuilder::micro_batch(GradientMode mode, bool first) {
     StepNode whole;
-    whole.repeat = repeat;
     whole.micro_batch = true;
     std::vector<StepNode>& nodes = whole.children;
     stated(nodes, Phase::forward, stated_->enter(Phase::forward, first));
@@ -164,11 +164,7 @@ void StepBuilder::micro_batch(std::vector<StepNode>& out, std::int64_t repeat, G
     pass_->loss(nodes);
     stated(nodes, Phase::backward, stated_->enter(Phase::backward, first));
     pass_->backward(nodes);
-    if (!last && !job_.carry_outputs) {
-        pass_->drop_outputs(Phase::backward, nodes);
-        pass_->drop_loss(Phase::backward, nodes);
-    }
-    out.push_back(std::move(whole));
+    return whole;
 }
 
 /// Token ids and labels, int64 each: they wait on the device before the step begins.
@@ -186,7 +182,7 @@ void StepBuilder::inputs(std::vector<Event>& start) {
 void StepBuilder::derive() {
     StateBooks books(job_, step_.terms, step_.notes);
     Communication communication(job_, books);
-    pass_ = std::make_unique<ModelPass>(job_, step_.terms, communication);
+    pass_ = std::make_unique<ModelPass>(job_, step_.terms, communication, &tapes_);
     stated_ = std::make_unique<StatedTerms>(job_, bound_, step_);
     std::vector<StepNode>& out = step_.root.children;
     std::vector<Event> start = books.start();
@@ -200,15 +196,35 @@ void StepBuilder::derive() {
     const bool becomes = !job_.optimizer.in_backward && !communication.reduces() && !stay;
     const std::int64_t n = job_.micro_batches;
     if (job_.carry_outputs && job_.steady) pass_->begin_with_outputs();
-    micro_batch(out, 1, becomes ? GradientMode::become : later, true, n == 1);
-    micro_batch(out, n - 2, later, false, false);
-    micro_batch(out, n > 1 ? 1 : 0, later, false, true);
+    std::vector<StepNode> ends;  // what the loop lets go of before the next micro-batch, or at last
+    const auto run = [&](GradientMode mode, bool first) {
+        StepNode made = micro_batch(mode, first);
+        ends.clear();
+        if (job_.carry_outputs) return made;
+        pass_->drop_outputs(Phase::backward, ends);
+        pass_->drop_loss(Phase::backward, ends);
+        return made;
+    };
+    const auto ended = [&](StepNode one) {
+        one.children.insert(one.children.end(), ends.begin(), ends.end());
+        return one;
+    };
+    StepNode current = run(becomes ? GradientMode::become : later, true);
+    if (n > 1) {
+        out.push_back(ended(std::move(current)));
+        current = run(later, false);
+        if (n > 2) {  // those between are like the last one, but for when its outputs go
+            out.push_back(ended(current));
+            out.back().repeat = n - 2;
+        }
+    }
+    out.push_back(std::move(current));
 
     stated(out, Phase::optimizer_step, stated_->enter(Phase::optimizer_step, false));
     out.push_back(leaf(Phase::optimizer_step, "step", books.optimizer_step()));
-    if (!job_.carry_outputs) {
-        pass_->drop_outputs(Phase::optimizer_step, out);
-        pass_->drop_loss(Phase::optimizer_step, out);
+    for (StepNode& end : ends) {
+        end.phase = Phase::optimizer_step;
+        out.push_back(std::move(end));
     }
     if (!stay && !job_.optimizer.in_backward) {
         std::vector<Event> freed;
@@ -257,100 +273,17 @@ private:
     std::map<Key, TermId> terms_;
 };
 
-/// The highest level within one phase: `peak` counts from the start of the stretch; absent while the
-/// phase does not occur in it.
-struct PhasePeakOf {
-    std::int64_t total = 0;
-    std::optional<std::int64_t> peak;
-    TermBytes net, at_peak;
-};
-
-void add_to(TermBytes& sum, const TermBytes& bytes, std::int64_t times) {
-    if (sum.size() < bytes.size()) sum.resize(bytes.size(), 0);
-    for (std::size_t i = 0; i < bytes.size(); ++i)
-        sum[i] = detail::checked_add(sum[i], detail::checked_mul(bytes[i], times));
-}
-
-/// Profiles of the leaves, computed once and folded for the whole and for each phase.
-class Folder {
-public:
-    explicit Folder(const TermTable& terms) : terms_(terms) {}
-
-    Profile whole(const StepNode& root) {
-        next_ = 0;
-        return fold(root);
-    }
-    /// After `whole`.
-    PhasePeakOf phase(const StepNode& root, Phase only) {
-        next_ = 0;
-        return fold(root, only);
-    }
-
-private:
-    Profile fold(const StepNode& node) {
-        Profile sum;
-        if (node.children.empty()) {
-            const std::size_t index = next_++;
-            leaves_.push_back(profile_of(node.events, terms_));
-            sum = leaves_.back();
-            if (sum.where.leaf >= 0) sum.where.leaf = static_cast<std::int32_t>(index);
-        } else {
-            for (const StepNode& child : node.children) sum = then(sum, fold(child));
-        }
-        return node.repeat == 1 ? sum : repeat(sum, node.repeat);
-    }
-
-    PhasePeakOf fold(const StepNode& node, Phase only) {
-        PhasePeakOf sum;
-        if (node.children.empty()) {
-            const Profile& leaf = leaves_[next_++];
-            sum.total = leaf.total;
-            sum.net = leaf.net;
-            if (node.phase == only) {
-                sum.peak = leaf.peak;
-                sum.at_peak = leaf.at_peak;
-            }
-        }
-        for (const StepNode& child : node.children) {
-            PhasePeakOf next = fold(child, only);
-            if (next.peak && (!sum.peak || sum.total + *next.peak > *sum.peak)) {
-                sum.peak = detail::checked_add(sum.total, *next.peak);
-                sum.at_peak = sum.net;
-                add_to(sum.at_peak, next.at_peak, 1);
-            }
-            sum.total = detail::checked_add(sum.total, next.total);
-            add_to(sum.net, next.net, 1);
-        }
-        if (node.repeat == 1) return sum;
-        const std::int64_t copy = sum.total > 0 ? node.repeat - 1 : 0;
-        if (sum.peak) {
-            sum.peak = detail::checked_add(*sum.peak, detail::checked_mul(copy, sum.total));
-            add_to(sum.at_peak, sum.net, copy);
-        }
-        sum.total = detail::checked_mul(sum.total, node.repeat);
-        for (std::int64_t& bytes : sum.net) bytes = detail::checked_mul(bytes, node.repeat);
-        return sum;
-    }
-
-    const TermTable& terms_;
-    std::vector<Profile> leaves_;
-    std::size_t next_ = 0;
-};
-
 }  // namespace
 
 Step simulate_step(const Job& job, Bound bound, Detail detail) {
-    Step step = StepBuilder(job, bound).build();
+    Step step = StepBuilder(job, bound, detail).build();
     if (detail == Detail::tensors) Refiner(step, job.model.get()).refine(step.root);
-    Folder folder(step.terms);
-    step.profile = folder.whole(step.root);
     step.notes.resize(step.terms.size());
-    if (detail == Detail::tensors) return step;
+    Fold whole = fold(step.root, step.terms);
+    step.profile = std::move(whole.profile);
     for (const Phase phase : kPhases) {
-        PhasePeakOf peak = folder.phase(step.root, phase);
         const auto index = static_cast<std::size_t>(phase);
-        step.phase_peaks[index] = peak.peak.value_or(0);
-        step.phase_terms[index] = std::move(peak.at_peak);
+        step.phase_peaks[index] = whole.phases[index].value_or(0);
     }
     for (const std::int64_t bytes : step.profile.group_max)
         step.additive_total = detail::checked_add(step.additive_total, bytes);

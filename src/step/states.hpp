@@ -3,6 +3,7 @@
 /// Model states: parameters, master weights, gradients, optimizer states, cut into shards; and what the
 /// optimizer step allocates.
 
+#include <algorithm>
 #include <cstdint>
 #include <functional>
 #include <string>
@@ -81,6 +82,9 @@ private:
 [[nodiscard]] const Dtype& updated_dtype(const Precision& precision);
 /// The same for a parameter that may have a type of its own, of which there is no second copy.
 [[nodiscard]] const Dtype& updated_dtype(const Precision& precision, const Parameter& parameter);
+/// Whether the precision's rules of master weights and main gradients apply to a parameter: not to what
+/// is held in a type of its own.
+[[nodiscard]] bool follows(const Precision& precision, const Parameter& parameter);
 /// The type in which a parameter is held.
 [[nodiscard]] const Dtype& held_dtype(const Precision& precision, const Parameter& parameter);
 /// The type of its accumulated gradient.
@@ -91,6 +95,20 @@ private:
 /// The type that the job chooses for slot `slot` of its optimizer: the spec's, or the precision's for
 /// a slot of no type of its own; null: as the optimizer's row says.
 [[nodiscard]] const Dtype* chosen_dtype(const Job& job, std::size_t slot);
+
+[[nodiscard]] inline bool is_trained(const Parameter& parameter) { return parameter.trainable; }
+
+/// Each type once, in the order of first use, that `type_of` gives to a parameter which `covers` takes.
+template <class Covers, class TypeOf>
+std::vector<const Dtype*> types_of(const Model& model, Covers covers, TypeOf type_of) {
+    std::vector<const Dtype*> out;
+    model.for_each_parameter([&](const std::string&, const Parameter& parameter, std::int64_t) {
+        if (!parameter.tied_to.empty() || !covers(parameter)) return;
+        const Dtype* type = &type_of(parameter);
+        if (std::find(out.begin(), out.end(), type) == out.end()) out.push_back(type);
+    });
+    return out;
+}
 
 /// Appends frees of everything that `allocated` allocates.
 void free_all(const std::vector<Event>& allocated, std::vector<Event>& events);

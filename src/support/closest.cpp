@@ -22,6 +22,18 @@ std::size_t tolerance(std::size_t letters) {
     return 3;
 }
 
+/// The first candidate that goes on where `wanted` ends: a100-40gb for a100.
+std::string_view completion(std::string_view wanted, std::span<const std::string_view> candidates) {
+    constexpr std::size_t kShortest = 3;  // fewer letters begin anything
+    if (wanted.size() < kShortest) return {};
+    for (const std::string_view candidate : candidates) {
+        const std::string name = folded(candidate);
+        if (name.size() > wanted.size() && name.starts_with(wanted) && name[wanted.size()] == '-')
+            return candidate;
+    }
+    return {};
+}
+
 }  // namespace
 
 std::size_t edit_distance(std::string_view a, std::string_view b, std::size_t limit) {
@@ -61,7 +73,9 @@ std::string_view closest(std::string_view name, std::span<const std::string_view
         if (distance == 0) break;
         limit = distance - 1;  // the first of equals wins
     }
-    return best;
+    const bool same = !best.empty() && folded(best) == wanted;
+    const std::string_view longer = same ? std::string_view() : completion(wanted, candidates);
+    return longer.empty() ? best : longer;
 }
 
 std::string did_you_mean(std::string_view name, std::span<const std::string_view> candidates) {

@@ -106,8 +106,8 @@ public:
             const KeyTree* values =
                 value.is(KeyTree::Kind::object) ? value.find("values") : nullptr;
             if (!column.is_size() || values == nullptr) continue;
-            const auto whole = [&](const char* name, std::int64_t otherwise) {
-                const KeyTree* found = value.find(name);
+            const auto whole = [&series = value](const char* name, std::int64_t otherwise) {
+                const KeyTree* found = series.find(name);
                 return found != nullptr && found->is(KeyTree::Kind::integer) ? found->integer()
                                                                              : otherwise;
             };

@@ -11,6 +11,7 @@
 #include <benchmark/benchmark.h>
 
 #include "membudget/membudget.hpp"
+#include "membudget/step.hpp"
 
 namespace {
 
@@ -50,8 +51,41 @@ void make_books(benchmark::State& state, const std::string& file) {
     state.SetItemsProcessed(state.iterations());
 }
 
+/// A resolved job's step: its peak and every term's bytes, nothing for people.
+void simulate(benchmark::State& state, const membudget::Job& job) {
+    for (auto _ : state) {
+        const auto step =
+            membudget::simulate_step(job, membudget::Bound::point, membudget::Detail::bytes);
+        benchmark::DoNotOptimize(step.profile.peak);
+    }
+    state.SetItemsProcessed(state.iterations());
+}
+
+void simulate_file(benchmark::State& state, const std::string& file) {
+    const auto document = read(state, file);
+    if (!document) return;
+    const auto job = membudget::resolve_document(*document);
+    if (!job) return state.SkipWithError(job.errors().list().front().message.c_str());
+    simulate(state, *job);
+}
+
+/// The same model with more and more layers: the cost must not follow.
+void simulate_layers(benchmark::State& state) {
+    const std::string text =
+        R"({"membudget": 1, "model": {"family": "llama", "num_hidden_layers": )" +
+        std::to_string(state.range(0)) +
+        R"(}, "training": {"micro_batch_size": 1, "sequence_length": 4096, "optimizer": "adamw"}})";
+    const auto document = membudget::read_document_text(text, "layers.json");
+    if (!document) return state.SkipWithError("the spec cannot be read");
+    const auto job = membudget::resolve_document(*document);
+    if (!job) return state.SkipWithError("the spec cannot be resolved");
+    simulate(state, *job);
+}
+BENCHMARK(simulate_layers)->Arg(8)->Arg(80)->Arg(800);
+
 void register_benchmarks(const std::string& file) {
     const std::string name = file.substr(file.rfind('/') + 1);
+    benchmark::RegisterBenchmark(("simulate/" + name).c_str(), simulate_file, file);
     benchmark::RegisterBenchmark(("estimate/" + name).c_str(), estimate_document, file);
     benchmark::RegisterBenchmark(("make_ledger/" + name).c_str(), make_books, file);
 }

@@ -52,7 +52,7 @@ TEST_CASE("wrong usage exits 2 with what is wrong and what to do") {
          "see `membudget compare --help`"},
         {{"compare", "-", "-"}, "standard input can be read only once",
          "see `membudget compare --help`"},
-        {{"explain", "a.json"}, "explain needs a SPEC and a TERM", "see `membudget explain --help`"},
+        {{"explain", "a.json"}, "explain needs a SPEC and a TERM or --at", "see `membudget explain --help`"},
     }));
     const Ran ran = run(words);
     CAPTURE(words);

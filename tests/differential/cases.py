@@ -107,12 +107,44 @@ def draw(seed: int = SEED) -> list[dict[str, Any]]:
     return cases
 
 
+def adapters() -> list[dict[str, Any]]:
+    """Forms of adapters and of frozen bases that the draw does not have; 4-bit bases need bitsandbytes."""
+    four_bit = {"type": "nf4", "double_quant": False, "compute": "bfloat16", "prepare": True}
+    all_linear = {"r": 16, "lora_alpha": 16, "target_modules": "all-linear"}
+    dora = {"r": 8, "lora_alpha": 16, "use_dora": True, "target_modules": ["q_proj", "down_proj"]}
+    embedding = {"r": 8, "target_modules": ["q_proj", "embed_tokens"], "modules_to_save": ["lm_head"], "bias": "all"}
+    narrow = {"param_dtype": "bfloat16"}
+    forms: dict[str, dict[str, Any]] = {
+        "dora-0": {"lora": dora | {"lora_dropout": 0.1}},
+        "dora-1": narrow | {"lora": dora},
+        "embedding": {"lora": embedding},
+        "nf4-0": narrow | {"lora": all_linear, "quantization": four_bit},
+        "nf4-1": narrow | {"lora": all_linear, "quantization": four_bit | {"double_quant": True, "prepare": False}},
+        "nf4-2": narrow
+        | {
+            "lora": {"r": 8, "lora_dropout": 0.1, "target_modules": ["q_proj", "v_proj"]},
+            "quantization": four_bit | {"double_quant": True},
+            "checkpointing": "reentrant",
+        },
+        "fp4": narrow
+        | {
+            "lora": all_linear,
+            "quantization": four_bit | {"type": "fp4"},
+            "autocast": "bfloat16",
+            "checkpointing": "non_reentrant",
+        },
+    }
+    dims = Dims(hidden=512, intermediate=1408, layers=4, heads=8, kv_heads=4, vocab=2048, batch=2, seq=96)
+    common = {"attn_implementation": "sdpa", "optimizer": OPTIMIZERS[2][1], "keep_outputs": False}
+    return [{"name": f"adapters-{name}"} | make_case("llama", dims, common | form) for name, form in forms.items()]
+
+
 def main() -> None:
     """Prints the cases as JSON lines."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--seed", type=int, default=SEED)
     arguments = parser.parse_args()
-    for case in draw(arguments.seed):
+    for case in draw(arguments.seed) + adapters():
         json.dump(case, sys.stdout, sort_keys=True)
         print()
 

@@ -84,9 +84,14 @@ def without_aliases(_: Json, theirs: Tensors) -> Tensors:
     """The two stacks' names of the one embedding module."""
     aliases = {"encoder.embed_tokens.weight", "decoder.embed_tokens.weight"}
     tied = frozenset(group - aliases for group in theirs.tied)
+
+    def own(shapes: dict[str, tuple[int, ...]]) -> dict[str, tuple[int, ...]]:
+        return {name: shape for name, shape in shapes.items() if name not in aliases}
+
     return dataclasses.replace(
         theirs,
-        shapes={name: shape for name, shape in theirs.shapes.items() if name not in aliases},
+        shapes=own(theirs.shapes),
+        stored=own(theirs.stored or {}),
         tied=frozenset(group for group in tied if len(group) > 1),
     )
 
@@ -95,8 +100,7 @@ def as_loaded(config: Json, theirs: Tensors) -> Tensors:
     """As `from_pretrained` makes it of a file that holds both matrices."""
     if config.get("tie_word_embeddings", config["model_type"] != "mt5") or "lm_head.weight" not in theirs.shapes:
         return theirs
-    stored = dict(theirs.stored or {}, **{"lm_head.weight": theirs.shapes["lm_head.weight"]})
-    return dataclasses.replace(theirs, tied=frozenset(), stored=stored)
+    return dataclasses.replace(theirs, tied=frozenset())
 
 
 EXPLAINED = (
@@ -168,7 +172,9 @@ def published_conversions(model: transformers.PreTrainedModel) -> list[WeightTra
         if not isinstance(conversion, PrefixChange):
             return True
         prefix = conversion.prefix_to_remove
-        return prefix in ("text_model", "vision_model") and prefix != conversion.scope_prefix
+        return prefix in ("text_model", "vision_model") and not any(
+            name.startswith(f"{prefix}.") for name, _ in model.named_parameters()
+        )
 
     return [c for c in get_model_conversion_mapping(model, add_legacy=False) if applies(c)] or None
 
@@ -182,9 +188,8 @@ def of_framework(model: torch.nn.Module) -> Tensors:
     shapes = {name: tuple(parameter.shape) for name, parameter in named.items()}
     stored = None
     if isinstance(model, transformers.PreTrainedModel):
-        own = dict(model.named_parameters())
         model._weight_conversions = published_conversions(model)
-        stored = {name: tuple(value.shape) for name, value in revert_weight_conversion(model, own).items()}
+        stored = {name: tuple(value.shape) for name, value in revert_weight_conversion(model, named).items()}
     return Tensors(
         shapes=shapes,
         frozen=frozenset(name for name, parameter in named.items() if not parameter.requires_grad),
@@ -228,8 +233,6 @@ def stored_tensors(tensors: list[Json]) -> dict[str, tuple[int, ...]]:
     """The tensors of a published file: braces expand to the pieces of a tensor, and pieces of one name are joined."""
     stored: dict[str, tuple[int, ...]] = {}
     for tensor in tensors:
-        if tensor["tied_to"] is not None:
-            continue
         shape = tuple(tensor["shape"])
         names = list(expand(tensor["checkpoint_name"] or tensor["name"]))
         if len(names) > 1:  # experts, each with its slice, perhaps in parts
@@ -299,7 +302,9 @@ def check(program: str, case: Case) -> tuple[str, str]:
     try:
         report = inspect(program, case.config)
     except Refused as refusal:
-        return ("unsupported" if str(refusal).startswith("unsupported") else "refused"), str(refusal)
+        if str(refusal).startswith("unsupported"):
+            return "unsupported", str(refusal)
+        return ("both refuse" if framework_refuses(case.config) else "refused"), str(refusal)
     architecture = report["architecture"]
     remote = architecture in REMOTE_CODE or report["family"] in REMOTE_FAMILIES
     model_class = None if remote else framework_class(architecture)
@@ -320,6 +325,19 @@ def check(program: str, case: Case) -> tuple[str, str]:
     if reasons:
         return "explained", "; ".join(entry.why for entry in reasons)
     return "agrees", f"{architecture}, {len(ours.shapes)} tensors"
+
+
+def framework_refuses(config: Json) -> bool:
+    """True when the class that the config names does not take it either."""
+    names = config.get("architectures") or [config.get("_class_name", "")]
+    model_class = framework_class(names[0])
+    if model_class is None:
+        return False
+    try:
+        build(model_class, config)
+    except Refused:
+        return True
+    return False
 
 
 def compare(ours: Tensors, model_class: type, config: Json, reasons: Sequence[Explained] = ()) -> list[str]:

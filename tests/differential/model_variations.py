@@ -1,9 +1,461 @@
+"""Small configs of every family that the frameworks have, with variations of each key that decides a tensor."""
+
 from __future__ import annotations
+
 import dataclasses
-SEED=1
-@dataclasses.dataclass
+import random
+from collections.abc import Iterator
+from typing import Any
+
+Json = dict[str, Any]
+
+SEED = 20260
+
+
+@dataclasses.dataclass(frozen=True)
 class Case:
+    """One config and what it is called."""
+
     name: str
-    config: dict
-def variations(n, seed):
-    return iter(())
+    config: Json
+
+
+@dataclasses.dataclass(frozen=True)
+class Family:
+    """A model type: its classes, a small config, and other values of its keys."""
+
+    model_type: str
+    classes: str
+    base: Json
+    choices: dict[str, list[Any]] = dataclasses.field(default_factory=dict)
+    key: str = "model_type"
+
+
+DECODER = {
+    "hidden_size": 64,
+    "intermediate_size": 96,
+    "num_hidden_layers": 4,
+    "num_attention_heads": 4,
+    "vocab_size": 120,
+    "pad_token_id": 0,
+}
+GQA = {**DECODER, "num_key_value_heads": 2}
+TIED = {"tie_word_embeddings": [True, False]}
+HEADS = {"num_key_value_heads": [1, 2, 4], "head_dim": [24, 16]}
+BIAS = {"attention_bias": [True, False]}
+MLP_BIAS = {"mlp_bias": [True, False]}
+MOE = {**GQA, "num_experts_per_tok": 2}
+QWEN_MOE = {**MOE, "moe_intermediate_size": 32, "num_experts": 4}
+MLA = {
+    **DECODER,
+    "moe_intermediate_size": 32,
+    "n_routed_experts": 4,
+    "num_experts_per_tok": 2,
+    "kv_lora_rank": 16,
+    "q_lora_rank": 24,
+    "qk_rope_head_dim": 8,
+    "v_head_dim": 12,
+    "qk_nope_head_dim": 16,
+    "n_group": 1,
+    "topk_group": 1,
+}
+MLA_CHOICES = {
+    "first_k_dense_replace": [0, 1, 4],
+    "q_lora_rank": [None, 16],
+    "n_shared_experts": [1, 2],
+    "n_routed_experts": [4, 8],
+    "v_head_dim": [8],
+    **BIAS,
+    **TIED,
+}
+GPT2 = {"n_embd": 64, "n_layer": 3, "n_head": 4, "vocab_size": 120, "n_positions": 32}
+BERT = {**DECODER, "max_position_embeddings": 40}
+DELTA = {
+    **GQA,
+    "head_dim": 16,
+    "linear_key_head_dim": 8,
+    "linear_value_head_dim": 8,
+    "linear_num_key_heads": 2,
+    "linear_num_value_heads": 4,
+}
+DELTA_CHOICES = {
+    "linear_num_value_heads": [2, 8],
+    "linear_value_head_dim": [16],
+    "linear_conv_kernel_dim": [2],
+    "layer_types": [["full_attention"] * 4, ["linear_attention", "full_attention"] * 2],
+    **TIED,
+}
+SEQ2SEQ = {
+    "d_model": 64,
+    "encoder_layers": 2,
+    "decoder_layers": 3,
+    "encoder_ffn_dim": 96,
+    "decoder_ffn_dim": 112,
+    "encoder_attention_heads": 4,
+    "decoder_attention_heads": 4,
+    "vocab_size": 120,
+    "max_position_embeddings": 40,
+    "pad_token_id": 0,
+}
+T5 = {"d_model": 64, "d_kv": 16, "d_ff": 96, "num_layers": 3, "num_heads": 4, "vocab_size": 120}
+T5_CHOICES = {"feed_forward_proj": ["gated-gelu", "relu"], "num_decoder_layers": [2], "d_kv": [8], **TIED}
+VIT = {
+    "hidden_size": 64,
+    "num_hidden_layers": 3,
+    "num_attention_heads": 4,
+    "intermediate_size": 96,
+    "image_size": 32,
+    "patch_size": 8,
+}
+IMAGE_CHOICES = {"qkv_bias": [False], "image_size": [40], "num_channels": [1], "id2label": [{"0": "a", "1": "b", "2": "c"}]}
+SMALL_TEXT = {"hidden_size": 32, "num_attention_heads": 4, "intermediate_size": 48, "num_hidden_layers": 2}
+SMALL_VISION = {**SMALL_TEXT, "hidden_size": 48, "image_size": 32, "patch_size": 8}
+QWEN_VISION = {"depth": 2, "hidden_size": 64, "num_heads": 4, "patch_size": 4}
+VL_TEXT = {**GQA, "head_dim": 16}
+
+FAMILIES = (
+    Family(
+        "llama",
+        "LlamaForCausalLM LlamaModel LlamaForSequenceClassification",
+        DECODER,
+        {**HEADS, **BIAS, **MLP_BIAS, **TIED, "num_key_value_heads": [None, 1, 2], "num_labels": [5]},
+    ),
+    Family("mistral", "MistralForCausalLM MistralModel", GQA, {**HEADS, **TIED, "num_key_value_heads": [None, 4]}),
+    Family("ministral3", "Ministral3ForCausalLM", GQA, {**HEADS, **TIED}),
+    Family("qwen2", "Qwen2ForCausalLM", GQA, {**HEADS, **TIED, "use_sliding_window": [True]}),
+    Family("qwen3", "Qwen3ForCausalLM Qwen3ForSequenceClassification", GQA, {**HEADS, **BIAS, **TIED}),
+    Family("gemma", "GemmaForCausalLM", GQA, {**HEADS, **BIAS, **TIED}),
+    Family("gemma2", "Gemma2ForCausalLM", GQA, {**HEADS, **BIAS, **TIED, "num_hidden_layers": [5]}),
+    Family("gemma3_text", "Gemma3ForCausalLM", GQA, {**HEADS, **BIAS, **TIED, "num_hidden_layers": [7]}),
+    Family("phi3", "Phi3ForCausalLM", DECODER, {"num_key_value_heads": [1, 2], **TIED}),
+    Family("phi", "PhiForCausalLM", DECODER, {"num_key_value_heads": [2], "qk_layernorm": [True], **TIED}),
+    Family(
+        "stablelm",
+        "StableLmForCausalLM",
+        GQA,
+        {"use_qkv_bias": [True], "qk_layernorm": [True], "use_parallel_residual": [True], **TIED},
+    ),
+    Family("cohere", "CohereForCausalLM", GQA, {"use_qk_norm": [True], **BIAS, **TIED}),
+    Family("cohere2", "Cohere2ForCausalLM", GQA, {**BIAS, **TIED, "head_dim": [24]}),
+    Family("olmo", "OlmoForCausalLM", GQA, {**BIAS, **TIED}),
+    Family("olmo2", "Olmo2ForCausalLM", GQA, {**BIAS, **TIED}),
+    Family("olmo3", "Olmo3ForCausalLM", GQA, {**BIAS, **TIED}),
+    Family("glm", "GlmForCausalLM", {**GQA, "head_dim": 16}, {**BIAS, **TIED, "num_key_value_heads": [4]}),
+    Family("glm4", "Glm4ForCausalLM", {**GQA, "head_dim": 16}, {**BIAS, **TIED}),
+    Family("granite", "GraniteForCausalLM", GQA, {**BIAS, **MLP_BIAS, **TIED}),
+    Family("smollm3", "SmolLM3ForCausalLM", GQA, {**BIAS, **MLP_BIAS, **TIED, "no_rope_layers": [[1, 0, 1, 1]]}),
+    Family("nemotron", "NemotronForCausalLM", GQA, {**BIAS, **MLP_BIAS, **TIED, "head_dim": [24]}),
+    Family(
+        "gpt2",
+        "GPT2LMHeadModel GPT2Model GPT2ForSequenceClassification",
+        {**GPT2, "pad_token_id": 0},
+        {"n_inner": [100], "n_positions": [16], **TIED},
+    ),
+    Family("gpt_bigcode", "GPTBigCodeForCausalLM", GPT2, {"multi_query": [False], "n_inner": [100], **TIED}),
+    Family(
+        "gpt_neo",
+        "GPTNeoForCausalLM",
+        {
+            "hidden_size": 64,
+            "num_layers": 4,
+            "num_heads": 4,
+            "vocab_size": 120,
+            "attention_types": [[["global", "local"], 2]],
+        },
+        {"intermediate_size": [100], **TIED},
+    ),
+    Family("gptj", "GPTJForCausalLM", {**GPT2, "rotary_dim": 8}, {"n_inner": [100], **TIED}),
+    Family("codegen", "CodeGenForCausalLM", {**GPT2, "rotary_dim": 8}, {"n_inner": [100], **TIED}),
+    Family("gpt_neox", "GPTNeoXForCausalLM GPTNeoXModel", DECODER, {**BIAS, **TIED, "use_parallel_residual": [False]}),
+    Family(
+        "opt",
+        "OPTForCausalLM OPTModel",
+        {
+            "hidden_size": 64,
+            "ffn_dim": 96,
+            "num_hidden_layers": 3,
+            "num_attention_heads": 4,
+            "vocab_size": 120,
+            "word_embed_proj_dim": 64,
+        },
+        {
+            "word_embed_proj_dim": [32],
+            "do_layer_norm_before": [False],
+            "enable_bias": [False],
+            "layer_norm_elementwise_affine": [False],
+            **TIED,
+        },
+    ),
+    Family("bloom", "BloomForCausalLM", {"hidden_size": 64, "n_layer": 3, "n_head": 4, "vocab_size": 120}, TIED),
+    Family("mpt", "MptForCausalLM", {"d_model": 64, "n_layers": 3, "n_heads": 4, "vocab_size": 120}, TIED),
+    Family(
+        "falcon",
+        "FalconForCausalLM",
+        {"hidden_size": 64, "num_hidden_layers": 3, "num_attention_heads": 4, "vocab_size": 120},
+        {
+            "multi_query": [False],
+            "new_decoder_architecture": [True],
+            "num_kv_heads": [2],
+            "bias": [True],
+            "parallel_attn": [False],
+            "alibi": [True],
+            "num_ln_in_parallel_attn": [1, 2],
+            **TIED,
+        },
+    ),
+    Family("starcoder2", "Starcoder2ForCausalLM", GQA, {"use_bias": [False], **TIED}),
+    Family("mixtral", "MixtralForCausalLM", {**MOE, "num_local_experts": 4}, {**HEADS, **TIED, "num_local_experts": [2]}),
+    Family(
+        "qwen2_moe",
+        "Qwen2MoeForCausalLM",
+        {**QWEN_MOE, "shared_expert_intermediate_size": 48},
+        {"decoder_sparse_step": [2], "mlp_only_layers": [[1], [0, 3]], "qkv_bias": [False], "num_experts": [2], **TIED},
+    ),
+    Family(
+        "qwen3_moe",
+        "Qwen3MoeForCausalLM",
+        QWEN_MOE,
+        {"decoder_sparse_step": [2], "mlp_only_layers": [[0]], **HEADS, **BIAS, **TIED},
+    ),
+    Family("olmoe", "OlmoeForCausalLM", {**MOE, "num_experts": 4}, {**BIAS, **TIED, "num_experts": [2]}),
+    Family(
+        "phimoe",
+        "PhimoeForCausalLM",
+        {**MOE, "num_local_experts": 4},
+        {**BIAS, "lm_head_bias": [True], "num_local_experts": [2], **TIED},
+    ),
+    Family("granitemoe", "GraniteMoeForCausalLM", {**MOE, "num_local_experts": 4}, {**BIAS, **TIED}),
+    Family("gpt_oss", "GptOssForCausalLM", {**MOE, "num_local_experts": 4, "head_dim": 16}, {**HEADS, **TIED}),
+    Family(
+        "dbrx",
+        "DbrxForCausalLM",
+        {
+            "d_model": 64,
+            "n_heads": 4,
+            "n_layers": 3,
+            "vocab_size": 120,
+            "attn_config": {"kv_n_heads": 2, "rope_theta": 1e4},
+            "ffn_config": {"ffn_hidden_size": 96, "moe_num_experts": 4, "moe_top_k": 2},
+        },
+        {
+            "attn_config": [{"kv_n_heads": 4, "rope_theta": 1e4}],
+            "ffn_config": [{"ffn_hidden_size": 80, "moe_num_experts": 2, "moe_top_k": 1}, {}],
+        },
+    ),
+    Family("deepseek_v3", "DeepseekV3ForCausalLM", MLA, MLA_CHOICES),
+    Family("deepseek_v2", "DeepseekV2ForCausalLM", MLA, MLA_CHOICES),
+    Family(
+        "glm4_moe",
+        "Glm4MoeForCausalLM",
+        {**MOE, "moe_intermediate_size": 32, "n_routed_experts": 4, "head_dim": 16, "n_group": 1, "topk_group": 1},
+        {"first_k_dense_replace": [0, 2], "use_qk_norm": [True], "n_shared_experts": [2], **BIAS, **TIED},
+    ),
+    Family(
+        "glm_moe_dsa",
+        "GlmMoeDsaForCausalLM",
+        {**MLA, "index_n_heads": 2, "index_head_dim": 16, "index_topk": 8},
+        {"index_n_heads": [4], "q_lora_rank": [16], "n_routed_experts": [8], **BIAS, **TIED},
+    ),
+    Family("minimax_m2", "MiniMaxM2ForCausalLM", {**MOE, "num_local_experts": 4, "head_dim": 16}, {**HEADS, **TIED}),
+    Family(
+        "llama4_text",
+        "Llama4ForCausalLM",
+        {**MOE, "num_local_experts": 4, "intermediate_size_mlp": 112, "head_dim": 16},
+        {"interleave_moe_layer_step": [1, 2], "moe_layers": [[1, 3], []], **BIAS, **TIED},
+    ),
+    Family(
+        "qwen3_next",
+        "Qwen3NextForCausalLM",
+        {**DELTA, **QWEN_MOE, "shared_expert_intermediate_size": 48},
+        {**DELTA_CHOICES, "mlp_only_layers": [[0]], "decoder_sparse_step": [2], **BIAS},
+    ),
+    Family("qwen3_5_text", "Qwen3_5ForCausalLM", DELTA, {**DELTA_CHOICES, **BIAS}),
+    Family(
+        "qwen3_5_moe_text",
+        "Qwen3_5MoeForCausalLM",
+        {**DELTA, **QWEN_MOE, "shared_expert_intermediate_size": 48},
+        DELTA_CHOICES,
+    ),
+    Family(
+        "mamba",
+        "MambaForCausalLM MambaModel",
+        {"hidden_size": 64, "num_hidden_layers": 3, "state_size": 8, "vocab_size": 120},
+        {"use_bias": [True], "use_conv_bias": [False], "time_step_rank": [7], "expand": [1], "conv_kernel": [2], **TIED},
+    ),
+    Family(
+        "falcon_mamba",
+        "FalconMambaForCausalLM",
+        {"hidden_size": 64, "num_hidden_layers": 3, "state_size": 8, "vocab_size": 120},
+        {"use_bias": [True], "use_conv_bias": [False], "time_step_rank": [7], "expand": [1], **TIED},
+    ),
+    Family(
+        "mamba2",
+        "Mamba2ForCausalLM",
+        {"hidden_size": 64, "num_hidden_layers": 3, "state_size": 8, "vocab_size": 120, "num_heads": 8, "head_dim": 16},
+        {"n_groups": [2], "use_bias": [True], "use_conv_bias": [False], "conv_kernel": [2], **TIED},
+    ),
+    Family(
+        "jamba",
+        "JambaForCausalLM",
+        {**MOE, "num_experts": 4, "num_hidden_layers": 8, "use_mamba_kernels": False, "mamba_d_state": 8},
+        {
+            "attn_layer_offset": [2],
+            "expert_layer_period": [4],
+            "num_experts": [1, 2],
+            "mamba_dt_rank": [5],
+            "mamba_conv_bias": [False],
+            "mamba_proj_bias": [True],
+            **TIED,
+        },
+    ),
+    Family(
+        "falcon_h1",
+        "FalconH1ForCausalLM",
+        {**GQA, "mamba_d_ssm": 64, "mamba_n_heads": 4, "mamba_d_head": 16, "mamba_d_state": 8},
+        {
+            "mamba_rms_norm": [True],
+            "mamba_proj_bias": [True],
+            "mamba_conv_bias": [False],
+            "projectors_bias": [True],
+            **BIAS,
+            **MLP_BIAS,
+            **TIED,
+        },
+    ),
+    Family(
+        "rwkv",
+        "RwkvForCausalLM",
+        {"hidden_size": 64, "num_hidden_layers": 3, "vocab_size": 120},
+        {"attention_hidden_size": [32], "intermediate_size": [96], **TIED},
+    ),
+    Family("bert", "BertForMaskedLM BertModel BertForPreTraining BertForSequenceClassification", BERT, {**TIED, "type_vocab_size": [1]}),
+    Family("roberta", "RobertaForMaskedLM RobertaModel RobertaForSequenceClassification", BERT, {**TIED, "type_vocab_size": [1]}),
+    Family("xlm-roberta", "XLMRobertaForMaskedLM", BERT, TIED),
+    Family("camembert", "CamembertForMaskedLM", BERT, TIED),
+    Family("electra", "ElectraForPreTraining ElectraForMaskedLM ElectraModel ElectraForSequenceClassification", BERT, {"embedding_size": [64, 32], **TIED}),
+    Family("distilbert", "DistilBertForMaskedLM DistilBertModel", {"dim": 64, "n_heads": 4, "n_layers": 3, "hidden_dim": 96, "vocab_size": 120}, TIED),
+    Family("albert", "AlbertForMaskedLM AlbertModel AlbertForPreTraining AlbertForSequenceClassification", {**BERT, "embedding_size": 32}, {"num_hidden_groups": [2], "inner_group_num": [2], **TIED}),
+    Family("mpnet", "MPNetForMaskedLM MPNetModel", BERT, {"relative_attention_num_buckets": [16], **TIED}),
+    Family(
+        "deberta-v2",
+        "DebertaV2ForMaskedLM DebertaV2Model DebertaV2ForSequenceClassification",
+        BERT,
+        {
+            "relative_attention": [True],
+            "pos_att_type": ["p2c|c2p", ["c2p"]],
+            "position_buckets": [16],
+            "share_att_key": [True],
+            "norm_rel_ebd": ["layer_norm"],
+            "conv_kernel_size": [3],
+            "position_biased_input": [False],
+            "type_vocab_size": [2],
+            "embedding_size": [32],
+            **TIED,
+        },
+    ),
+    Family(
+        "modernbert",
+        "ModernBertForMaskedLM ModernBertModel ModernBertForSequenceClassification",
+        {**DECODER, "bos_token_id": 0, "eos_token_id": 0, "cls_token_id": 0, "sep_token_id": 0},
+        {"norm_bias": [True], "decoder_bias": [False], "classifier_bias": [True], **BIAS, **MLP_BIAS, **TIED},
+    ),
+    Family("t5", "T5ForConditionalGeneration T5Model T5EncoderModel", T5, T5_CHOICES),
+    Family("mt5", "MT5ForConditionalGeneration", T5, T5_CHOICES),
+    Family("bart", "BartForConditionalGeneration BartModel", SEQ2SEQ, TIED),
+    Family("mbart", "MBartForConditionalGeneration MBartModel", SEQ2SEQ, TIED),
+    Family("whisper", "WhisperForConditionalGeneration", {**SEQ2SEQ, "decoder_start_token_id": 0}, {"num_mel_bins": [128], "max_target_positions": [50], **TIED}),
+    Family("vit", "ViTForImageClassification ViTModel", VIT, {**IMAGE_CHOICES, "pooler_output_size": [24]}),
+    Family("deit", "DeiTForImageClassification DeiTForImageClassificationWithTeacher DeiTModel", VIT, IMAGE_CHOICES),
+    Family(
+        "dinov2",
+        "Dinov2ForImageClassification Dinov2Model",
+        {key: value for key, value in VIT.items() if key != "intermediate_size"},
+        {**IMAGE_CHOICES, "use_swiglu_ffn": [True], "mlp_ratio": [2]},
+    ),
+    Family("swin", "SwinForImageClassification SwinModel", {"embed_dim": 24}, {"qkv_bias": [False], "window_size": [4], "mlp_ratio": [2.0], "depths": [[1, 1, 2, 1]]}),
+    Family("convnext", "ConvNextForImageClassification ConvNextModel", {"hidden_sizes": [8, 16, 24, 32], "depths": [1, 2, 1, 1]}, {"layer_scale_init_value": [0.0], "patch_size": [2]}),
+    Family("resnet", "ResNetForImageClassification ResNetModel", {"embedding_size": 16, "hidden_sizes": [16, 32, 48, 64], "depths": [1, 2, 1, 1]}, {"layer_type": ["basic"], "downsample_in_first_stage": [True], "downsample_in_bottleneck": [True]}),
+    Family("clip_text_model", "CLIPTextModel CLIPTextModelWithProjection", {**BERT, "projection_dim": 48}, {"projection_dim": [24]}),
+    Family("clip", "CLIPModel", {"text_config": SMALL_TEXT, "vision_config": SMALL_VISION, "projection_dim": 40}, {"vision_config": [{**SMALL_VISION, "patch_size": 16}], "projection_dim": [24]}),
+    Family("siglip", "SiglipModel", {"text_config": SMALL_TEXT, "vision_config": SMALL_VISION}, {"text_config": [{**SMALL_TEXT, "projection_size": 24}], "vision_config": [{**SMALL_VISION, "vision_use_head": False}]}),
+    Family("blip", "BlipForConditionalGeneration", {"text_config": {**SMALL_TEXT, "encoder_hidden_size": 48}, "vision_config": SMALL_VISION}),
+    Family("gemma3", "Gemma3ForConditionalGeneration", {"text_config": VL_TEXT, "vision_config": {**SMALL_VISION, "vision_use_head": False}}, {"text_config": [{**VL_TEXT, "num_hidden_layers": 7}], "vision_config": [SMALL_VISION], **TIED}),
+    Family("llava", "LlavaForConditionalGeneration", {"text_config": {"model_type": "llama", **DECODER}, "vision_config": {"model_type": "clip_vision_model", **SMALL_VISION}}, {"multimodal_projector_bias": [False], "text_config": [{"model_type": "mistral", **GQA}, {"model_type": "qwen2", **GQA}]}),
+    Family("llama4", "Llama4ForConditionalGeneration", {"text_config": {**MOE, "num_local_experts": 4, "intermediate_size_mlp": 112, "head_dim": 16}, "vision_config": {"hidden_size": 48, "num_attention_heads": 4, "num_hidden_layers": 2, "intermediate_size": 96, "vision_output_dim": 64, "projector_input_dim": 64, "projector_output_dim": 64, "image_size": 32, "patch_size": 8}}),
+    Family("qwen2_vl", "Qwen2VLForConditionalGeneration", {**GQA, "vision_config": {"depth": 2, "embed_dim": 32, "hidden_size": 64, "num_heads": 4, "patch_size": 4}}, {"vision_config": [{"depth": 1, "embed_dim": 32, "hidden_size": 64, "num_heads": 4, "mlp_ratio": 2}], **TIED}),
+    Family("qwen2_5_vl", "Qwen2_5_VLForConditionalGeneration", {**GQA, "vision_config": {**QWEN_VISION, "intermediate_size": 48, "out_hidden_size": 64}}, {"vision_config": [{**QWEN_VISION, "intermediate_size": 48, "out_hidden_size": 64, "depth": 1}], **TIED}),
+    Family("qwen3_vl", "Qwen3VLForConditionalGeneration", {"text_config": VL_TEXT, "vision_config": {**QWEN_VISION, "intermediate_size": 48, "out_hidden_size": 64, "deepstack_visual_indexes": [0, 1]}}, {"text_config": [{**VL_TEXT, "attention_bias": True}], "vision_config": [{**QWEN_VISION, "out_hidden_size": 64, "deepstack_visual_indexes": [1]}], **TIED}),
+    Family("qwen3_vl_moe", "Qwen3VLMoeForConditionalGeneration", {"text_config": {**QWEN_MOE, "head_dim": 16}, "vision_config": {**QWEN_VISION, "out_hidden_size": 64, "deepstack_visual_indexes": [0]}}, {"text_config": [{**QWEN_MOE, "head_dim": 16, "mlp_only_layers": [0]}], **TIED}),
+    Family("qwen3_5", "Qwen3_5ForConditionalGeneration", {"text_config": DELTA, "vision_config": {**QWEN_VISION, "out_hidden_size": 64}}, TIED),
+    Family("qwen3_5_moe", "Qwen3_5MoeForConditionalGeneration", {"text_config": {**DELTA, **QWEN_MOE, "shared_expert_intermediate_size": 48}, "vision_config": {**QWEN_VISION, "out_hidden_size": 64}}, TIED),
+    Family("glm4v", "Glm4vForConditionalGeneration", {"text_config": {**GQA, "rope_parameters": {"rope_type": "default", "mrope_section": [2, 3, 3]}}, "vision_config": {**QWEN_VISION, "intermediate_size": 48, "out_hidden_size": 64}}, TIED),
+    Family(
+        "UNet2DConditionModel",
+        "UNet2DConditionModel",
+        {"block_out_channels": [32, 64, 64, 64], "cross_attention_dim": 24, "attention_head_dim": 8, "layers_per_block": 1},
+        {
+            "in_channels": [9],
+            "layers_per_block": [2],
+            "use_linear_projection": [True],
+            "transformer_layers_per_block": [2],
+            "time_cond_proj_dim": [16],
+            "num_class_embeds": [5],
+        },
+        "_class_name",
+    ),
+    Family(
+        "ControlNetModel",
+        "ControlNetModel",
+        {"block_out_channels": [32, 64, 64, 64], "cross_attention_dim": 24, "attention_head_dim": 8, "layers_per_block": 1},
+        {"use_linear_projection": [True], "layers_per_block": [2], "conditioning_channels": [1]},
+        "_class_name",
+    ),
+    Family(
+        "AutoencoderKL",
+        "AutoencoderKL",
+        {"block_out_channels": [32, 64], "down_block_types": ["DownEncoderBlock2D"] * 2, "up_block_types": ["UpDecoderBlock2D"] * 2},
+        {"latent_channels": [16], "layers_per_block": [2], "use_quant_conv": [False], "use_post_quant_conv": [False], "mid_block_add_attention": [False]},
+        "_class_name",
+    ),
+    Family(
+        "FluxTransformer2DModel",
+        "FluxTransformer2DModel",
+        {"num_layers": 2, "num_single_layers": 3, "attention_head_dim": 16, "num_attention_heads": 4, "joint_attention_dim": 24, "pooled_projection_dim": 20, "axes_dims_rope": [4, 4, 8]},
+        {"guidance_embeds": [True], "in_channels": [16], "out_channels": [32]},
+        "_class_name",
+    ),
+    Family(
+        "SD3Transformer2DModel",
+        "SD3Transformer2DModel",
+        {"num_layers": 3, "attention_head_dim": 16, "num_attention_heads": 4, "joint_attention_dim": 24, "caption_projection_dim": 64, "pooled_projection_dim": 20, "sample_size": 16},
+        {"qk_norm": ["rms_norm"], "dual_attention_layers": [[0, 1]], "in_channels": [8]},
+        "_class_name",
+    ),
+)  # fmt: skip
+
+
+def variations(drawn: int, seed: int) -> Iterator[Case]:
+    """Of every class the base, each other value of a key, and as many random combinations as asked for."""
+    for family in FAMILIES:
+        for architecture in family.classes.split():
+            chosen = random.Random(f"{seed} {architecture}")
+            for number, changes in enumerate(draw(family, drawn, chosen)):
+                head = {family.key: family.model_type, "architectures": [architecture]}
+                if family.key == "_class_name":
+                    del head["architectures"]
+                shown = ", ".join(f"{key}={value}" for key, value in changes.items())
+                yield Case(f"{architecture}/{number}({shown})", {**head, **family.base, **changes})
+
+
+def draw(family: Family, drawn: int, chosen: random.Random) -> Iterator[Json]:
+    """Changes of the base; none twice."""
+    singles = [{key: value} for key, values in family.choices.items() for value in values]
+    combined = [
+        {key: chosen.choice(values) for key, values in family.choices.items() if chosen.random() < 0.5}
+        for _ in range(drawn)
+    ]
+    seen: list[Json] = []
+    for changes in [{}, *singles, *combined]:
+        if changes not in seen:
+            seen.append(changes)
+            yield changes

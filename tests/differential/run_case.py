@@ -37,13 +37,15 @@ TRAINING_DEFAULTS: dict[str, Any] = {
     "clip": None,
     "frozen": [],
     "lora": None,
-    "quantization": None,
     "use_cache": False,
     "keep_outputs": True,
     "carry_outputs": False,
     "padding_mask": False,
     "step": "steady",
 }
+
+# Options that a case has only where it asks for them.
+TRAINING_OPTIONAL = {"quantization"}
 
 Labels = list[tuple[str, str, int, str]]
 Key = Callable[[torch.Tensor], int]
@@ -62,7 +64,7 @@ def versions() -> dict[str, str]:
 
 def complete(case: dict[str, Any]) -> dict[str, Any]:
     """The case with every training option spelled out; unknown options are errors."""
-    unknown = set(case.get("training", {})) - set(TRAINING_DEFAULTS)
+    unknown = set(case.get("training", {})) - set(TRAINING_DEFAULTS) - TRAINING_OPTIONAL
     if unknown:
         raise ValueError(f"unknown training options: {sorted(unknown)}")
     result = copy.deepcopy(case)
@@ -86,7 +88,7 @@ def build_model(case: dict[str, Any]) -> torch.nn.Module:
     for name, parameter in model.named_parameters():
         if any(pattern in name for pattern in training["frozen"]):
             parameter.requires_grad_(False)
-    if training["quantization"] is not None:
+    if training.get("quantization") is not None:
         quantize(model, training)
     if training["lora"] is not None:
         model = peft.get_peft_model(model, peft.LoraConfig(**training["lora"]))

@@ -82,7 +82,7 @@ std::size_t longest_line(const std::string& text) {
 const std::vector<std::string> kEnvelope{
     "schema_version", "tool",  "command",    "name",  "verdict", "shape",       "totals",
     "peak",           "phases", "terms",     "dominant", "techniques", "ranks", "device",
-    "assumptions",    "warnings", "measure_next", "errors"};
+    "assumptions",    "warnings", "measure_next", "evidence", "errors"};
 
 std::vector<std::string> keys_of(const Json& object) {
     std::vector<std::string> out;

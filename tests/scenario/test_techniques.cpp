@@ -80,6 +80,9 @@ TEST_CASE("a technique is recognised from the knob that changed and its value") 
         {R"({"training":{"zero_grad":"zero"}})", R"({"training":{"zero_grad":"set_to_none"}})",
          "set_to_none"},
         {"{}", R"({"training":{"lora":{"rank":8}}})", "lora"},
+        {"{}", R"({"training":{"quantization":"nf4"}})", "qlora"},
+        {"{}", R"({"training":{"quantization":{"type":"none"}}})", ""},
+        {"{}", R"({"training":{"freeze":["embed_tokens"]}})", "freezing"},
     }));
     CAPTURE(from, to);
     CHECK(recognised(from, to) == technique);

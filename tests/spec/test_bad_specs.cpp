@@ -90,9 +90,9 @@ TEST_CASE("every mistake of a spec is named, in the order of the document", "[sp
          "parameters; got a string ('X')\n"},
         {R"J({"membudget":1,"model":{"hidden_size":64,"num_hidden_layers":2}})J",
          "error: /model/hidden_size: unknown key 'hidden_size'\n"
-         "  hint: keys: config, name, family, parameters, architecture\n"
+         "  hint: keys: config, name, family, parameters, architecture, weights\n"
          "error: /model/num_hidden_layers: unknown key 'num_hidden_layers'\n"
-         "  hint: keys: config, name, family, parameters, architecture\n"
+         "  hint: keys: config, name, family, parameters, architecture, weights\n"
          "error: /model: expected one of the keys 'config', 'name', 'family' and 'parameters'; "
          "got none of them\n"},
         {R"J({"membudget":1,"model":{"famly":"llama","hidden_size":64,"num_hidden_layers":2}})J",

@@ -15,7 +15,8 @@ namespace {
 constexpr const char* kEverything = R"({
   "membudget": 1,
   "name": "everything",
-  "model": {"config": "models/config.json", "architecture": "LlamaForCausalLM"},
+  "model": {"config": "models/config.json", "architecture": "LlamaForCausalLM",
+            "weights": ["model.safetensors"]},
   "training": {
     "framework": "transformers",
     "precision": {"name": "bf16-autocast", "parameters": "fp32", "gradients": "bf16",
@@ -26,7 +27,8 @@ constexpr const char* kEverything = R"({
                   "ema": "fp32"},
     "micro_batch_size": 4, "gradient_accumulation_steps": 8.0, "global_batch_size": 64e0,
     "sequence_length": 8192, "target_length": 128, "images": 0, "padding_mask": true,
-    "keep_logits": false, "step": "first", "zero_grad": "zero",
+    "keep_logits": false, "use_cache": true, "carry_outputs": false, "step": "first",
+    "zero_grad": "zero",
     "activation_checkpointing": {"mode": "full", "every": 2, "first": 10, "reentrant": true,
                                  "offload": false},
     "attention": "flash", "loss": "eager",
@@ -34,9 +36,14 @@ constexpr const char* kEverything = R"({
     "dropout": 0.25,
     "lora": {"adapter_config": "adapter_config.json", "rank": 16, "alpha": 32, "dropout": 0,
              "target_modules": ["q_proj", "v_proj"], "modules_to_save": ["lm_head"], "dora": true,
-             "rslora": false, "bias": "none", "dtype": "fp32"},
+             "rslora": false, "bias": "none", "dtype": "fp32", "r": 16, "lora_alpha": 32,
+             "lora_dropout": 0, "exclude_modules": ["a"], "layers_to_transform": [0, 2],
+             "layers_pattern": "layers", "rank_pattern": {"q_proj": 4}, "use_dora": true,
+             "use_rslora": false, "lora_bias": false, "task_type": "CAUSAL_LM",
+             "autocast_adapter_dtype": true, "input_gradients": true},
     "freeze": ["model.embed_tokens.*"],
-    "quantization": "nf4",
+    "quantization": {"type": "nf4", "double_quant": true, "block_size": 64, "group_size": 128,
+                     "compute": "bf16", "skip_modules": ["lm_head"], "prepare": true},
     "offload": {"optimizer_states": "host"},
     "moe_imbalance": 1.5
   },
@@ -122,6 +129,8 @@ TEST_CASE("a spec with every key is read whole", "[spec]") {
     CHECK(training.images == 0);
     CHECK(training.padding_mask == true);
     CHECK(training.keep_logits == false);
+    CHECK(training.use_cache == true);
+    CHECK(training.carry_outputs == false);
     CHECK(name_at(training.step) == "first at /training/step");
     CHECK(name_at(training.zero_grad) == "zero at /training/zero_grad");
     CHECK(name_at(training.activation_checkpointing.mode) ==
@@ -150,7 +159,12 @@ TEST_CASE("a spec with every key is read whole", "[spec]") {
     CHECK(name_at(training.lora->dtype) == "fp32 at /training/lora/dtype");
     REQUIRE(training.freeze.size() == 1);
     CHECK(name_at(training.freeze[0]) == "model.embed_tokens.* at /training/freeze/0");
-    CHECK(name_at(training.quantization.row) == "nf4 at /training/quantization");
+    CHECK(training.lora->layers_to_transform == std::vector<std::int64_t>{0, 2});
+    CHECK(training.lora->rank_pattern.size() == 1);
+    CHECK(name_at(training.quantization.row) == "nf4 at /training/quantization/type");
+    CHECK(training.quantization.double_quant == true);
+    REQUIRE(training.quantization.skip_modules);
+    CHECK(training.quantization.skip_modules->size() == 1);
     REQUIRE(training.offload.size() == 1);
     CHECK(training.offload[0].first == "optimizer_states");
     CHECK(name_at(training.offload[0].second) == "host at /training/offload/optimizer_states");

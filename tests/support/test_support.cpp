@@ -86,6 +86,14 @@ TEST_CASE("closest takes the nearest, and the first of equals", "[support]") {
     CHECK(closest("adamb", kNames) == "adamb");
 }
 
+TEST_CASE("closest prefers the name that goes on where the typed one ends", "[support]") {
+    constexpr std::array<std::string_view, 4> kNames{"a10", "a100-40gb", "a100-80gb", "h100"};
+    CHECK(closest("a100", kNames) == "a100-40gb");
+    CHECK(closest("a10", kNames) == "a10");
+    CHECK(closest("A100_80GB", kNames) == "a100-80gb");
+    CHECK(closest("a", kNames) == "");
+}
+
 TEST_CASE("Table reads its rows", "[support]") {
     const Table<NamedRow> table(kRows);
     CHECK(table.names() == std::vector<std::string_view>{"adam", "adamw", "lion"});
