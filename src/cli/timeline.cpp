@@ -8,10 +8,12 @@ namespace {
 
 constexpr const char* kFooter =
     "text and svg draw one of the micro-batches that are alike; json and csv list\n"
-    "every event of the step.\n\n"
+    "every event of the step; pickle runs steps until memory repeats, on the\n"
+    "simulated allocator, and leaves out micro-batches that change nothing.\n\n"
     "Examples:\n"
     "  membudget timeline spec.json\n"
     "  membudget timeline spec.json --format svg --output step.svg\n"
+    "  membudget timeline spec.json --format pickle --output step.pickle\n"
     "  membudget timeline spec.json --format csv | sort -t, -k12 -n | tail";
 
 /// A list of more events is of no use to anybody, and takes gigabytes.

@@ -17,6 +17,8 @@ constexpr Writer kWriters[] = {
     {"csv", "one row per term, in bytes (RFC 4180)", report::write_csv, {}, true},
     {"svg", "the curve of a step, stacked by term, or of a trace", report::write_svg,
      "timeline trace"},
+    {"pickle", "the steps of a job as a PyTorch memory snapshot, for torch.cuda._memory_viz",
+     report::write_pickle, "timeline"},
 };
 static_assert(names_are_unique(kWriters));
 
