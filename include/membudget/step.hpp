@@ -86,7 +86,6 @@ enum class Bound { lower, point, upper };
 
 /// How finely terms are told apart.
 enum class Detail {
-    bytes,    ///< ledger terms without notes: nothing is written for people
     terms,    ///< ledger terms
     tensors,  ///< ledger term + "\n" + op + "\n" + tensor: for `explain`
 };

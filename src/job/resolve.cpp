@@ -34,6 +34,7 @@ Result<Job> Resolver::run() {
     optimizer();
     shape();
     checkpointing();
+    recompute_cost();
     kernels();
     options();
     stated_terms();

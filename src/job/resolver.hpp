@@ -33,6 +33,7 @@ private:
     [[nodiscard]] std::optional<Lora> lora(const LoraSpec& spec);
     void shape();
     void checkpointing();
+    void recompute_cost();
     void kernels();
     void options();
     void stated_terms();

@@ -45,7 +45,7 @@ std::optional<TechniqueSaving> saving_of(const Technique& technique, const Docum
     if (!changed) return std::nullopt;
     const auto job = resolve_document(*changed);
     if (!job) return std::nullopt;
-    const Step then = simulate_step(*job, Bound::point, Detail::bytes);
+    const Step then = simulate_step(*job, Bound::point, Detail::terms);
 
     TechniqueSaving out;
     out.technique = &technique;

@@ -79,7 +79,7 @@ std::vector<Module> modules_of(const Block& block) {
     std::vector<Module> out;
     for (std::size_t i = 0; i < block.parameters.size(); ++i) {
         const auto [path, own] = split_name(block.parameters[i].name);
-        auto module = std::find_if(out.begin(), out.end(), [&](const Module& m) { return m.path == path; });
+        auto module = std::find_if(out.begin(), out.end(), [&, wanted = path](const Module& m) { return m.path == wanted; });
         if (module == out.end()) {
             out.push_back({std::string(path), ModuleKind::other, {}, i, 0, 0});
             module = out.end() - 1;

@@ -78,8 +78,7 @@ void anonymous_states(const Job& job, Step& step, std::vector<Event>& start) {
 /// Builds the tree of one job.
 class StepBuilder {
 public:
-    StepBuilder(const Job& job, Bound bound, Detail detail)
-        : job_(job), bound_(bound), detail_(detail) {}
+    StepBuilder(const Job& job, Bound bound) : job_(job), bound_(bound) {}
 
     Step build() {
         std::vector<Event> start;
@@ -115,7 +114,6 @@ private:
 
     const Job& job_;
     const Bound bound_;
-    const Detail detail_;
     Step step_;
     std::pmr::monotonic_buffer_resource tapes_{std::size_t{1} << 18U};
     std::unique_ptr<StatedTerms> stated_;
@@ -276,7 +274,7 @@ private:
 }  // namespace
 
 Step simulate_step(const Job& job, Bound bound, Detail detail) {
-    Step step = StepBuilder(job, bound, detail).build();
+    Step step = StepBuilder(job, bound).build();
     if (detail == Detail::tensors) Refiner(step, job.model.get()).refine(step.root);
     step.notes.resize(step.terms.size());
     Fold whole = fold(step.root, step.terms);

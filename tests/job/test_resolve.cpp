@@ -7,6 +7,8 @@
 #include <string>
 #include <vector>
 
+#include <fmt/format.h>
+
 #include "job_of.hpp"
 #include "membudget/job.hpp"
 
@@ -77,6 +79,31 @@ TEST_CASE("every mistake of meaning in one run", "[job]") {
     CHECK(found[3].starts_with("/training/activation_checkpointing: expected 'none' or 'full'; got 'ful'"));
     CHECK(found[4].starts_with("/training/attention: expected a kernel of attention ("));
     CHECK(found[5] == "/training/step: expected 'steady' or 'first'; got 'third'");
+}
+
+TEST_CASE("what checkpointing repeats is a share of the forward pass", "[job]") {
+    // Multiply-adds per token, by hand: projections 2 x 64 x 64 + 2 x 64 x 32, MLP 3 x 64 x 176, scores and
+    // values 64 keys x 2 x 16 x 4 heads, head 64 x 512.
+    constexpr double kLayer = 12288 + 33792 + 8192;
+    constexpr double kHead = 32768;
+    const auto said = [](const std::string& how) {
+        const Job job = job_of_text(
+            spec_text(tiny_llama(5), {{"sequence_length", "64"}, {"activation_checkpointing", how}}));
+        for (const Assumption& a : job.assumptions)
+            if (a.id == "training.activation_checkpointing.recompute") return a.text;
+        return std::string();
+    };
+    const auto expected = [](int layers) {
+        return fmt::format("recomputation repeats {:.1f} % of the forward pass's floating-point operations (matrix "
+                           "products and attention)",
+                           100 * layers * kLayer / (5 * kLayer + kHead));
+    };
+    CHECK(said("none").empty());
+    CHECK(said("full") == expected(5));
+    CHECK(said(R"({"every": 2})") == expected(3));
+    CHECK(said(R"({"every": 7})") == expected(1));
+    CHECK(said(R"({"first": 2})") == expected(2));
+    CHECK(said(R"({"every": 3, "first": 4})") == expected(2));
 }
 
 TEST_CASE("what is not modelled is refused by name", "[job]") {
