@@ -70,7 +70,9 @@ void configure_qwen3_moe(ConfigReader& config, DecoderPlan& plan) {
     MlpPlan experts = plan.layer().mlp;
     read_experts(config, experts, "num_experts", "moe_intermediate_size");
     experts.experts.form = RouterForm::qwen;
-    experts.experts.normalised = config.flag("norm_topk_prob");
+    // Qwen3-VL's router has no such key and always divides by the sum of the chosen
+    // [transformers models/qwen3_vl_moe Qwen3VLMoeTextTopKRouter.forward].
+    experts.experts.normalised = !config.knows("norm_topk_prob") || config.flag("norm_topk_prob");
     mix_experts(plan, experts, qwen_sparse_layers(config, plan.layer_count, experts.experts.count));
 }
 
