@@ -2,6 +2,7 @@
 
 /// Part `cli`: one file per subcommand; the only place with CLI11, the terminal and exit codes.
 
+#include <functional>
 #include <iosfwd>
 #include <span>
 #include <string>
@@ -23,6 +24,8 @@ struct Streams {
     std::ostream& err;
     bool colour = false;   ///< stdout is a terminal and NO_COLOR is not set
     int width = 80;       ///< paragraphs are wrapped here; the same in every pipe
+    /// Writes at once to stderr where that is a terminal, for progress; else empty.
+    std::function<void(std::string_view)> talk = {};
 };
 
 /// Runs one command line (without the program's name).

@@ -30,6 +30,8 @@ int main(int argc, char** argv) {
         if (ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 0)
             streams.width = std::clamp<int>(size.ws_col, 60, 100);
     }
+    if (isatty(STDERR_FILENO) != 0)
+        streams.talk = [](std::string_view text) { (void)cli::write_all(STDERR_FILENO, text); };
     const ExitCode code = run_cli(arguments, streams);
     (void)cli::write_all(STDERR_FILENO, err.str());
     const int error = cli::write_all(STDOUT_FILENO, out.str());

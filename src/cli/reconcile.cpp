@@ -1,6 +1,7 @@
 #include <fmt/format.h>
 
 #include "cli/job_flags.hpp"
+#include "cli/progress.hpp"
 #include "cli/output_file.hpp"
 #include "cli/session.hpp"
 
@@ -20,14 +21,15 @@ struct Options {
     JobFlags job;
 };
 
-Result<Reconciliation> compare(const Options& options) {
+Result<Reconciliation> compare(const Options& options, const Streams& streams) {
     const auto read = read_document(options.spec);
     if (!read) return read.errors();
     const auto document = options.job.apply(*read);
     if (!document) return document.errors();
     const auto result = estimate(*document);
     if (!result) return options.job.blame(result.errors(), *document);
-    const auto trace = read_trace_file(options.trace);
+    ProgressBar progress(streams, options.trace);
+    const auto trace = read_trace_file(options.trace, progress.callback());
     if (!trace) return trace.errors();
     const auto summary = summarise(*trace);
     if (!summary) return summary.errors();
@@ -58,7 +60,7 @@ ExitCode run_reconcile(Arguments arguments, Streams& streams) {
         if (!opened) return session.fail(opened.errors());
         file = std::move(*opened);
     }
-    auto reconciliation = compare(options);
+    auto reconciliation = compare(options, streams);
     if (!reconciliation) return session.fail(reconciliation.errors());
 
     ReportData data;

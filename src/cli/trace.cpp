@@ -4,6 +4,7 @@
 #include <charconv>
 
 #include "cli/job_flags.hpp"
+#include "cli/progress.hpp"
 #include "cli/session.hpp"
 
 namespace membudget::cli {
@@ -67,8 +68,9 @@ Result<Dimensions> dimensions_for(const Options& options) {
 }
 
 Result<TraceReport> report_of(const std::string& file, const Options& options,
-                              const Dimensions& dimensions) {
-    const auto trace = read_trace_file(file);
+                              const Dimensions& dimensions, const Streams& streams) {
+    ProgressBar progress(streams, file);
+    const auto trace = read_trace_file(file, progress.callback());
     if (!trace) return trace.errors();
     auto summary = summarise(*trace);
     if (!summary) return summary.errors();
@@ -128,7 +130,7 @@ ExitCode run_trace(Arguments arguments, Streams& streams) {
     data.command = "trace";
     Diagnostics errors;
     for (const std::string& file : options.files) {
-        auto report = report_of(file, options, *dimensions);
+        auto report = report_of(file, options, *dimensions, streams);
         if (report) data.traces.push_back(std::move(*report));
         else errors.take(report.errors());
     }
