@@ -103,6 +103,9 @@ std::optional<ReservedRuns> replay_runs(const Job& job, const Step& point, const
         out.lower = *low;
         out.upper = *high;
     }
+    // Before a request fails, a retry gives whole free segments back
+    // [c10/cuda/CUDACachingAllocator.cpp release_cached_blocks].
+    out.lower.releasable = 0;
     return out;
 }
 
@@ -126,7 +129,9 @@ void add_outer_totals(Ledger& ledger, const Job& job, const ReservedRuns& runs) 
     add("allocator/unsplit", &ReservedMemory::unsplit,
         "rests of up to 1 MiB that live blocks keep; torch.cuda.memory_allocated() counts them");
     add("allocator/cached/releasable", &ReservedMemory::releasable,
-        fmt::format("whole free segments at the peak, after {} replayed steps", runs.point.steps));
+        fmt::format("whole free segments at the peak, after {} replayed steps; none (lower bound) where memory is "
+                    "short: a retry gives them back",
+                    runs.point.steps));
     add("allocator/cached/stuck", &ReservedMemory::stuck,
         fmt::format("free blocks in segments with live ones at the peak, after {} replayed steps", runs.point.steps));
     const auto beyond = [](const ReservedMemory& run) { return Bytes(run.beyond_allocated()); };

@@ -212,6 +212,24 @@ TEST_CASE("reserved memory: what the allocator holds beyond live tensors", "[led
     CHECK_FALSE(ledger_of(R"({"membudget": 1, "terms": {"parameters": "1GB"}})").reserved);
 }
 
+TEST_CASE("whole free segments are given back before a request fails", "[ledger]") {
+    // States and weights outweigh activations, whose segments are free at the peak.
+    const Job job = job_of(tiny_llama(64), {{"sequence_length", "1024"},
+                                            {"optimizer", "adamw"},
+                                            {"activation_checkpointing", "full"}});
+    const Ledger free = make_ledger(job, std::nullopt);
+    const Bytes cache = at_peak(free, "allocator/cached/releasable");
+    REQUIRE(cache > Bytes(2));
+    CHECK(free.reserved->lower == free.reserved->point - cache);
+    const auto verdict_at = [&](Bytes capacity) {
+        return make_ledger(job, Budget{"budget", capacity, Bytes(0)}).verdict;
+    };
+    CHECK(verdict_at(free.device->lower - Bytes(1)) == Verdict::over);
+    CHECK(verdict_at(free.device->lower) == Verdict::uncertain);
+    CHECK(verdict_at(*free.device->upper - Bytes(1)) == Verdict::uncertain);
+    CHECK(verdict_at(*free.device->upper) == Verdict::fits);
+}
+
 TEST_CASE("the device total adds what lies outside the allocator", "[ledger]") {
     const Ledger one = make_ledger(job_of(tiny_llama(2), {}), std::nullopt);
     REQUIRE(one.device);
