@@ -49,12 +49,7 @@ Diagnostics add_jobs(std::deque<Compared>& jobs, ReportData& data, const Options
                      const std::optional<Bytes>& capacity) {
     Diagnostics errors;
     for (const std::string& file : options.specs) {
-        const auto read = read_document(file);
-        if (!read) {
-            errors.take(read.errors());
-            continue;
-        }
-        const auto document = options.job.apply(*read);
+        const auto document = options.job.read(file);
         if (!document) {
             errors.take(document.errors());
             continue;
@@ -140,9 +135,7 @@ std::string misuse(const Options& options) {
         return "--max-increase needs --baseline: what would the growth be measured against?";
     auto inputs = options.specs;
     if (options.baseline) inputs.push_back(*options.baseline);
-    if (std::count(inputs.begin(), inputs.end(), "-") > 1)
-        return "standard input can be read only once";
-    return "";
+    return misuse_of_standard_input(inputs);
 }
 
 }  // namespace

@@ -24,9 +24,7 @@ struct Options {
 };
 
 Result<Document> read(const Options& options) {
-    auto document = read_document(options.spec);
-    if (!document) return document;
-    auto changed = options.job.apply(*document);
+    auto changed = options.job.read(options.spec);
     if (!changed || options.scenario.empty()) return changed;
     auto out = with_scenario(*changed, options.scenario);
     if (!out) return options.job.blame(out.errors(), *changed);
@@ -55,8 +53,8 @@ ExitCode run_estimate(Arguments arguments, Streams& streams) {
     if (!capacity) return session.fail(capacity.errors());
     const auto document = read(options);
     if (!document) return session.fail(document.errors());
-    const auto result = estimate(*document, *capacity);
-    if (!result) return session.fail(options.job.blame(result.errors(), *document));
+    const auto result = options.job.estimate(*document, *capacity);
+    if (!result) return session.fail(result.errors());
 
     ReportData data;
     data.command = "estimate";

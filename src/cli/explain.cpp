@@ -80,12 +80,10 @@ ExitCode run_explain(Arguments arguments, Streams& streams) {
     if (spec.empty() || (term.empty() && when.empty()))
         return session.fail_usage("explain needs a SPEC and a TERM or --at");
 
-    const auto read = read_document(spec);
-    if (!read) return session.fail(read.errors());
-    const auto document = job.apply(*read);
+    const auto document = job.read(spec);
     if (!document) return session.fail(document.errors());
-    const auto result = estimate(*document);
-    if (!result) return session.fail(job.blame(result.errors(), *document));
+    const auto result = job.estimate(*document);
+    if (!result) return session.fail(result.errors());
     const auto& terms = result->ledger.terms;
     if (!term.empty() && std::none_of(terms.begin(), terms.end(), [&](const Term& row) {
             return is_at_or_below(row.path, term);

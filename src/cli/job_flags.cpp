@@ -124,6 +124,19 @@ Result<Document> JobFlags::apply(const Document& document) const {
     return out;
 }
 
+Result<Document> JobFlags::read(const std::string& path) const {
+    auto document = read_document(path);
+    if (!document) return document;
+    return apply(*document);
+}
+
+Result<Estimate> JobFlags::estimate(const Document& document,
+                                    const std::optional<Bytes>& capacity) const {
+    auto out = membudget::estimate(document, capacity);
+    if (!out) return blame(out.errors(), document);
+    return out;
+}
+
 Diagnostics JobFlags::blame(const Diagnostics& errors, const Document& document) const {
     const auto all = changes();
     Diagnostics out;

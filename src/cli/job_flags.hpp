@@ -20,6 +20,11 @@ public:
 
     /// `document` with the flags applied; a mistake in a flag is reported under the flag's name.
     [[nodiscard]] Result<Document> apply(const Document& document) const;
+    /// The same for the document at `path`.
+    [[nodiscard]] Result<Document> read(const std::string& path) const;
+    /// `estimate` of a document that has the flags applied, its mistakes blamed.
+    [[nodiscard]] Result<Estimate> estimate(const Document& document,
+                                            const std::optional<Bytes>& capacity = {}) const;
     /// Names the flag instead of the file where a flag brought the mistake, and tells which flag
     /// gives a value that is missing.
     [[nodiscard]] Diagnostics blame(const Diagnostics& errors, const Document& document) const;

@@ -55,4 +55,11 @@ void ProgressBar::show(std::uint64_t done, std::uint64_t total) {
     shown_ = true;
 }
 
+Result<TraceSummary> summary_of_file(const std::string& file, const Streams& streams) {
+    ProgressBar progress(streams, file);
+    const auto trace = read_trace_file(file, progress.callback());
+    if (!trace) return trace.errors();
+    return summarise(*trace);
+}
+
 }  // namespace membudget::cli

@@ -7,6 +7,7 @@
 #include <string>
 
 #include "membudget/cli.hpp"
+#include "membudget/diagnosis.hpp"
 #include "membudget/trace.hpp"
 
 namespace membudget::cli {
@@ -35,5 +36,8 @@ private:
     std::chrono::steady_clock::time_point next_;
     bool shown_ = false;
 };
+
+/// A measured run: the file is read, its progress shown, and summarised.
+[[nodiscard]] Result<TraceSummary> summary_of_file(const std::string& file, const Streams& streams);
 
 }  // namespace membudget::cli

@@ -1,8 +1,8 @@
 #include <fmt/format.h>
 
 #include "cli/job_flags.hpp"
-#include "cli/progress.hpp"
 #include "cli/output_file.hpp"
+#include "cli/progress.hpp"
 #include "cli/session.hpp"
 
 namespace membudget::cli {
@@ -22,16 +22,11 @@ struct Options {
 };
 
 Result<Reconciliation> compare(const Options& options, const Streams& streams) {
-    const auto read = read_document(options.spec);
-    if (!read) return read.errors();
-    const auto document = options.job.apply(*read);
+    const auto document = options.job.read(options.spec);
     if (!document) return document.errors();
-    const auto result = estimate(*document);
-    if (!result) return options.job.blame(result.errors(), *document);
-    ProgressBar progress(streams, options.trace);
-    const auto trace = read_trace_file(options.trace, progress.callback());
-    if (!trace) return trace.errors();
-    const auto summary = summarise(*trace);
+    const auto result = options.job.estimate(*document);
+    if (!result) return result.errors();
+    const auto summary = summary_of_file(options.trace, streams);
     if (!summary) return summary.errors();
     return reconcile(result->ledger, display_name(*document), *summary, options.subject);
 }
@@ -52,8 +47,8 @@ ExitCode run_reconcile(Arguments arguments, Streams& streams) {
     if (const auto exit = session.parse(arguments)) return *exit;
     if (options.spec.empty() || options.trace.empty())
         return session.fail_usage("reconcile needs a SPEC and a TRACE");
-    if (options.spec == "-" && options.trace == "-")
-        return session.fail_usage("standard input can be read only once");
+    if (const std::string wrong = misuse_of_standard_input({options.spec, options.trace}); !wrong.empty())
+        return session.fail_usage(wrong);
     OutputFile file;
     if (!options.receipt.empty()) {
         auto opened = OutputFile::open(options.receipt);

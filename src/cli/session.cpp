@@ -165,6 +165,10 @@ Diagnostics usage_error(std::string message, std::string hint) {
     return out;
 }
 
+std::string misuse_of_standard_input(const std::vector<std::string>& files) {
+    return std::count(files.begin(), files.end(), "-") > 1 ? "standard input can be read only once" : "";
+}
+
 bool asks_for_json(Arguments arguments) {
     for (std::size_t i = 0; i < arguments.size(); ++i) {
         const std::string& argument = arguments[i];

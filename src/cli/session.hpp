@@ -56,6 +56,8 @@ private:
 void print(const Diagnostics& errors, std::ostream& to);
 /// `message` with hints, as a diagnostic of the command line.
 [[nodiscard]] Diagnostics usage_error(std::string message, std::string hint = {});
+/// What is wrong when `files` name standard input ("-") more than once; empty when nothing is.
+[[nodiscard]] std::string misuse_of_standard_input(const std::vector<std::string>& files);
 /// True when the arguments ask for JSON: a wrong command line gets its envelope too.
 [[nodiscard]] bool asks_for_json(Arguments arguments);
 

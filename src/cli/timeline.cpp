@@ -40,12 +40,10 @@ ExitCode run_timeline(Arguments arguments, Streams& streams) {
     if (const auto exit = session.parse(arguments)) return *exit;
     if (spec.empty()) return session.fail_usage("timeline needs a SPEC");
 
-    const auto read = read_document(spec);
-    if (!read) return session.fail(read.errors());
-    const auto document = job.apply(*read);
+    const auto document = job.read(spec);
     if (!document) return session.fail(document.errors());
-    const auto result = estimate(*document);
-    if (!result) return session.fail(job.blame(result.errors(), *document));
+    const auto result = job.estimate(*document);
+    if (!result) return session.fail(result.errors());
 
     const Timeline timeline = make_timeline(result->job);
     if (session.lists_rows()) {

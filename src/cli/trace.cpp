@@ -53,9 +53,7 @@ Result<std::vector<Dimension>> stated_dimensions(const std::vector<std::string>&
 Result<Dimensions> dimensions_for(const Options& options) {
     Dimensions out;
     if (!options.spec.empty()) {
-        const auto read = read_document(options.spec);
-        if (!read) return read.errors();
-        const auto document = options.job.apply(*read);
+        const auto document = options.job.read(options.spec);
         if (!document) return document.errors();
         const auto job = resolve_document(*document);
         if (!job) return options.job.blame(job.errors(), *document);
@@ -69,10 +67,7 @@ Result<Dimensions> dimensions_for(const Options& options) {
 
 Result<TraceReport> report_of(const std::string& file, const Options& options,
                               const Dimensions& dimensions, const Streams& streams) {
-    ProgressBar progress(streams, file);
-    const auto trace = read_trace_file(file, progress.callback());
-    if (!trace) return trace.errors();
-    auto summary = summarise(*trace);
+    auto summary = summary_of_file(file, streams);
     if (!summary) return summary.errors();
     TraceReport out;
     out.findings = diagnose(*summary, dimensions);
@@ -121,8 +116,8 @@ ExitCode run_trace(Arguments arguments, Streams& streams) {
     if (options.files.empty()) return session.fail_usage("trace needs a FILE");
     auto inputs = options.files;
     inputs.push_back(options.spec);
-    if (std::count(inputs.begin(), inputs.end(), "-") > 1)
-        return session.fail_usage("standard input can be read only once");
+    if (const std::string wrong = misuse_of_standard_input(inputs); !wrong.empty())
+        return session.fail_usage(wrong);
 
     const auto dimensions = dimensions_for(options);
     if (!dimensions) return session.fail(dimensions.errors());
