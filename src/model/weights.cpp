@@ -102,10 +102,7 @@ std::string_view name_of(WeightFormat format) {
     throw InternalError("a weight format without a name");
 }
 
-Result<WeightFile> read_safetensors_index(std::string_view text, std::string_view file) {
-    const Result<KeyTree> tree = parse_json(text, file, DuplicateKeys::last_wins);
-    if (!tree) return tree.errors();
-    Result<WeightFile> out = index_of(*tree);
+Result<WeightFile> of_file(Result<WeightFile> out, std::string_view file) {
     if (!out) {
         Diagnostics errors = out.errors();
         errors.set_file(file);
@@ -113,6 +110,12 @@ Result<WeightFile> read_safetensors_index(std::string_view text, std::string_vie
     }
     out->file = file;
     return out;
+}
+
+Result<WeightFile> read_safetensors_index(std::string_view text, std::string_view file) {
+    const Result<KeyTree> tree = parse_json(text, file, DuplicateKeys::last_wins);
+    if (!tree) return tree.errors();
+    return of_file(index_of(*tree), file);
 }
 
 Result<WeightFile> read_weights(const std::string& path) {

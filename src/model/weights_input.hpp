@@ -6,6 +6,8 @@
 #include <string_view>
 #include <vector>
 
+#include "membudget/model.hpp"
+
 namespace membudget {
 
 /// A header with more mistakes than this is not read to its end.
@@ -24,6 +26,9 @@ inline std::uint64_t little_endian(std::string_view bytes) {
         out = out << 8 | static_cast<unsigned char>(bytes[i]);
     return out;
 }
+
+/// `out` under the name of its file, or its mistakes.
+[[nodiscard]] Result<WeightFile> of_file(Result<WeightFile> out, std::string_view file);
 
 /// The number of elements of a shape, or nothing when it exceeds `kLargestWeightNumber`.
 [[nodiscard]] std::optional<std::int64_t> elements_of(const std::vector<std::int64_t>& shape);

@@ -213,14 +213,7 @@ std::optional<std::int64_t> elements_of(const std::vector<std::int64_t>& shape) 
 
 Result<WeightFile> read_safetensors_header(std::istream& in, std::int64_t size,
                                            std::string_view file) {
-    Result<WeightFile> out = read_header(in, size);
-    if (!out) {
-        Diagnostics errors = out.errors();
-        errors.set_file(file);
-        return errors;
-    }
-    out->file = file;
-    return out;
+    return of_file(read_header(in, size), file);
 }
 
 }  // namespace membudget

@@ -34,10 +34,6 @@ std::string share(Bytes part, Bytes whole) {
     return fmt::format("{:.1f} %", 100 * ratio(part, whole));
 }
 
-std::string signed_size(Bytes bytes) {
-    return (bytes > Bytes(0) ? "+" : "") + format_bytes(bytes, Units::decimal);
-}
-
 std::string bounds(const TotalRange& range, const Scale& scale) {
     return fmt::format("{} .. {}", scale.in_decimal(range.lower),
                        range.upper ? scale.in_decimal(*range.upper) : "open");

@@ -31,8 +31,6 @@ struct Scale {
 [[nodiscard]] std::string both_units(Bytes bytes);
 /// "69.8 %"; empty when there is no whole.
 [[nodiscard]] std::string share(Bytes part, Bytes whole);
-/// "3.00 GB" or "-3.00 GB": always with a sign, "0 B" when nothing changed.
-[[nodiscard]] std::string signed_size(Bytes bytes);
 /// "8.60 .. 9.10", or "8.60 .. open".
 [[nodiscard]] std::string bounds(const TotalRange& range, const Scale& scale);
 

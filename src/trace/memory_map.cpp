@@ -83,14 +83,20 @@ void MemoryMap::undo_map(const TraceEvent& event) {
     if (behind.size > 0) homes_[behind.address] = behind;
 }
 
+/// What a segment event brings, without blocks.
+TraceSegment MemoryMap::segment_of(const TraceEvent& event, bool expandable) const {
+    TraceSegment out;
+    out.address = event.address;
+    out.size = event.size;
+    out.stream = event.stream;
+    out.expandable = expandable;
+    out.large = looks_large(event.size, settings_, expandable);
+    return out;
+}
+
 /// Puts pages back and joins them with the stretches they touch.
 void MemoryMap::undo_unmap(const TraceEvent& event) {
-    TraceSegment home;
-    home.address = event.address;
-    home.size = event.size;
-    home.stream = event.stream;
-    home.expandable = true;
-    home.large = looks_large(event.size, settings_, true);
+    TraceSegment home = segment_of(event, true);
     const auto behind = homes_.find(end_of(event.address, event.size));
     if (behind != homes_.end() && behind->second.expandable) {
         home.large = behind->second.large;
@@ -208,12 +214,7 @@ bool MemoryMap::add(const TraceEvent& event, bool expandable) {
     if (home_of(event.address) != homes_.end() ||
         (after != homes_.end() && after->first < end_of(event.address, event.size)))
         return false;
-    TraceSegment home;
-    home.address = event.address;
-    home.size = event.size;
-    home.stream = event.stream;
-    home.expandable = expandable;
-    home.large = looks_large(event.size, settings_, expandable);
+    const TraceSegment home = segment_of(event, expandable);
     std::uint64_t segment = event.address;
     if (expandable) {
         const auto before = event.address > 0 ? home_of(event.address - 1) : homes_.end();

@@ -38,6 +38,7 @@ private:
     void fill_gaps();
     void undo_map(const TraceEvent& event);
     void undo_unmap(const TraceEvent& event);
+    [[nodiscard]] TraceSegment segment_of(const TraceEvent& event, bool expandable) const;
     [[nodiscard]] Homes::iterator home_of(std::uint64_t address);
     [[nodiscard]] bool splits(const TraceSegment& home, std::int64_t rounded, std::int64_t rest) const;
     bool allocate(const TraceEvent& event);
