@@ -128,6 +128,11 @@ extern const Dtype& fp4;
     return Bytes(detail::ceil_div(detail::checked_mul(n.count(), type.bits), 8));
 }
 
+/// `bytes_of` between plain integers, which the events of a step hold.
+[[nodiscard]] constexpr std::int64_t byte_count(std::int64_t elements, const Dtype& type) {
+    return bytes_of(Elements(elements), type).count();
+}
+
 /// The largest size that a spec may state: 2^53 - 1 bytes, so that every JSON reader keeps it exact.
 inline constexpr std::int64_t kLargestBytes = (std::int64_t{1} << 53) - 1;
 

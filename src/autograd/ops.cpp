@@ -11,16 +11,21 @@ namespace membudget {
 
 namespace {
 
-std::int64_t size_of(std::int64_t numel, const Dtype& type) {
-    return bytes_of(Elements(numel), type).count();
-}
-
 /// Result type of an elementwise op on two tensors [c10/core/ScalarType.h promoteTypes]: the wider
 /// floating type; bf16 with fp16 gives fp32.
 const Dtype& promote(const Dtype& a, const Dtype& b) {
     if (&a == &b) return a;
     if (a.bits == b.bits) return dtype::fp32;
     return a.bits > b.bits ? a : b;
+}
+
+/// A new tensor of `numel` elements; backward needs nothing but makes a gradient of the input's size.
+Ref resized(Tape& tape, const Ref& x, std::int64_t numel, const char* output, const char* name, const char* gradient) {
+    Ref out = tape.fresh(numel, x.dtype(), output);
+    Tape::NodeBuilder node(tape, name, {&x});
+    node.grad(0, gradient);
+    node.finish(out);
+    return out;
 }
 
 }  // namespace
@@ -84,11 +89,7 @@ Ref Tape::copy(Ref x) {
 }
 
 Ref Tape::repeat(Ref x, std::int64_t numel) {
-    Ref out = new_output(numel, x.dtype(), "repeated copy");
-    NodeBuilder node(*this, "repeat", {&x});
-    node.grad(0, "summed grad");
-    node.finish(out);
-    return out;
+    return resized(*this, x, numel, "repeated copy", "repeat", "summed grad");
 }
 
 Ref Tape::expand(Ref x, std::int64_t numel) {
@@ -122,7 +123,7 @@ Ref Tape::sub(Ref a, Ref b) {
     node.pass(0);
     const bool reduced = b.numel() != a.numel();
     if (node.needs(1) && reduced) {
-        const std::int16_t negated = node.temp(size_of(a.numel(), a.dtype()), "negated grad");
+        const std::int16_t negated = node.temp(byte_count(a.numel(), a.dtype()), "negated grad");
         node.grad(1, "reduced grad");
         node.drop(negated);
     } else {
@@ -180,7 +181,7 @@ Ref Tape::mul(Ref a, Ref b) {
         if (x.numel() == out.numel() && &x.dtype() == &type)
             node.grad(i);
         else
-            temps[i] = node.temp(size_of(out.numel(), type), "grad product");
+            temps[i] = node.temp(byte_count(out.numel(), type), "grad product");
     }
     for (const std::size_t i : {std::size_t{0}, std::size_t{1}}) {
         if (temps[i] < 0) continue;
@@ -195,7 +196,7 @@ Ref Tape::square(Ref x) {
     Ref out = new_output(x.numel(), x.dtype(), "square");
     NodeBuilder node(*this, "pow", {&x});
     node.save(x);
-    const std::int64_t bytes = size_of(x.numel(), x.dtype());
+    const std::int64_t bytes = byte_count(x.numel(), x.dtype());
     const std::int16_t power = node.temp(bytes, "power of input");
     const std::int16_t scaled = node.temp(bytes, "scaled power");
     node.grad(0);
@@ -206,19 +207,11 @@ Ref Tape::square(Ref x) {
 }
 
 Ref Tape::mean(Ref x, std::int64_t rows) {
-    Ref out = new_output(rows, x.dtype(), "mean");
-    NodeBuilder node(*this, "mean", {&x});
-    node.grad(0);
-    node.finish(out);
-    return out;
+    return resized(*this, x, rows, "mean", "mean", "grad input");
 }
 
 Ref Tape::sum_to(Ref x, std::int64_t numel) {
-    Ref out = new_output(numel, x.dtype(), "sum");
-    NodeBuilder node(*this, "sum", {&x});
-    node.grad(0, "expanded grad");
-    node.finish(out);
-    return out;
+    return resized(*this, x, numel, "sum", "sum", "expanded grad");
 }
 
 Ref Tape::alias_of_storage(const Ref& x) {
@@ -230,7 +223,7 @@ Ref Tape::rsqrt(Ref x) {
     Ref out = new_output(x.numel(), x.dtype(), "rsqrt");
     NodeBuilder node(*this, "rsqrt", {&x});
     node.save(out);
-    const std::int64_t bytes = size_of(x.numel(), x.dtype());
+    const std::int64_t bytes = byte_count(x.numel(), x.dtype());
     const std::int16_t cube = node.temp(bytes, "cube of result");
     const std::int16_t scaled = node.temp(bytes, "scaled cube");
     node.grad(0);
@@ -421,7 +414,7 @@ Ref Tape::fused_attention(Ref q, Ref k, Ref v, Ref mask, std::int64_t out_numel,
                                    : std::int16_t{-1};
     node.grad(0);
     if (how.expanded_kv_numel > 0) {
-        const std::int64_t bytes = size_of(how.expanded_kv_numel, k.dtype());
+        const std::int64_t bytes = byte_count(how.expanded_kv_numel, k.dtype());
         const std::int16_t dk = node.temp(bytes, "grad key per query head");
         const std::int16_t dv = node.temp(bytes, "grad value per query head");
         node.grad(1);

@@ -97,7 +97,7 @@ void Tape::release(std::int32_t storage) {
 }
 
 Ref Tape::new_output(std::int64_t numel, const Dtype& type, const char* what) {
-    const std::int32_t storage = new_storage(bytes_of(Elements(numel), type).count(), term_, what);
+    const std::int32_t storage = new_storage(byte_count(numel, type), term_, what);
     return Ref(this, new_tensor(storage, numel, type));
 }
 
@@ -113,7 +113,7 @@ std::size_t Tape::add_leaf(Leaf leaf) {
     tensor.requires_grad = leaf.trainable;
     if (leaf.pending) {
         // What another block left in the accumulation node; allocated there, released here or later.
-        const std::int64_t bytes = bytes_of(Elements(leaf.numel), *leaf.dtype).count();
+        const std::int64_t bytes = byte_count(leaf.numel, *leaf.dtype);
         // A product's gradient is a transposed view; autocast's cast back is a tensor of its own.
         const bool view = autocast_ == nullptr || autocast_ == leaf.dtype;
         const TermId term = leaf.collect              ? terms_.collected
@@ -133,7 +133,7 @@ Ref Tape::parameter(std::size_t leaf) {
 }
 
 Ref Tape::adopt(std::int64_t numel, const Dtype& type, bool requires_grad, TermId term) {
-    const std::int64_t bytes = bytes_of(Elements(numel), type).count();
+    const std::int64_t bytes = byte_count(numel, type);
     storages_.push_back({bytes, rounding_of(bytes), 1, 0, term, true, {op_, kBlockOutput}});
     const std::int32_t tensor =
         new_tensor(static_cast<std::int32_t>(storages_.size() - 1), numel, type);
@@ -206,7 +206,7 @@ void Tape::NodeBuilder::connect(std::size_t count, const Ref* const* inputs) {
         if (tensor.leaf >= 0) ++tape_.leaves_[at(tensor.leaf)].uses;
         edge_of_[i] = static_cast<std::int16_t>(node_.edges++);
         tape_.edges_.push_back({tensor.node, tensor.leaf, tensor.input, tensor.slot,
-                                bytes_of(Elements(tensor.numel), *tensor.dtype).count()});
+                                byte_count(tensor.numel, *tensor.dtype)});
     }
 }
 
@@ -283,7 +283,7 @@ void Tape::seed(const Ref& output, BoundaryGradient gradient) {
 void Tape::seed_foreign(const Ref& output) {
     const TensorRow& tensor = row(output);
     if (tensor.node < 0) return;
-    storages_.push_back({bytes_of(Elements(tensor.numel), *tensor.dtype).count(), 0, 1, 0,
+    storages_.push_back({byte_count(tensor.numel, *tensor.dtype), 0, 1, 0,
                          terms_.backward, false, {op_, kBoundaryGradient}});
     slots_[at(nodes_[at(tensor.node)].first_slot + tensor.slot)] = {
         static_cast<std::int32_t>(storages_.size() - 1), true};
@@ -291,7 +291,7 @@ void Tape::seed_foreign(const Ref& output) {
 
 void Tape::seed_loss() {
     if (nodes_.empty()) return;
-    const std::int32_t storage = new_storage(bytes_of(Elements(1), dtype::fp32).count(),
+    const std::int32_t storage = new_storage(byte_count(1, dtype::fp32),
                                              terms_.backward, "gradient of loss");
     slots_[at(nodes_.back().first_slot)] = {storage, false};
 }

@@ -53,7 +53,7 @@ std::int64_t checkpointed(const Checkpointing& how, std::int64_t first, std::int
     if (how.first) copies = std::clamp<std::int64_t>((*how.first - first + stride - 1) / stride, 0, copies);
     std::int64_t out = 0;
     for (std::int64_t c = 0; c < std::min(copies, how.every); ++c)  // what follows repeats
-        if ((first + c * stride) % how.every == 0) out += 1 + (copies - 1 - c) / how.every;
+        if (how.covers(first + c * stride)) out += 1 + (copies - 1 - c) / how.every;
     return out;
 }
 

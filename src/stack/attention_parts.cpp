@@ -48,6 +48,13 @@ Ref repeat_heads(KernelCall& call, Ref x) {
                            : call.tape.repeat(std::move(x), numel);
 }
 
+HeadTensors repeated_heads(KernelCall& call) {
+    HeadTensors out{untransposed(call, 0), untransposed(call, 1), untransposed(call, 2)};
+    out.key = repeat_heads(call, std::move(out.key));
+    out.value = repeat_heads(call, std::move(out.value));
+    return out;
+}
+
 bool has_mask(const KernelCall& call) { return call.inputs() > 3 && static_cast<bool>(call.in(3)); }
 
 const Dtype& softmax_dtype(const KernelCall& call, const Ref& scores) {

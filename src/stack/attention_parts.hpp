@@ -22,6 +22,11 @@ namespace membudget::kernel {
 /// Keys or values of fewer heads, for all query heads: `expand`, then `reshape`, which copies unless
 /// there is one head [transformers repeat_kv].
 [[nodiscard]] Ref repeat_heads(KernelCall& call, Ref x);
+struct HeadTensors {
+    Ref query, key, value;
+};
+/// The inputs as the classes' functions find them, keys and values for all query heads.
+[[nodiscard]] HeadTensors repeated_heads(KernelCall& call);
 /// The gradient of a transposed tensor of `heads` heads, viewed token by token.
 [[nodiscard]] Tape::ViewGradient transposed_gradient(std::int64_t heads);
 /// The type of `softmax(scores)` where the class names none: autocast makes it fp32 on CUDA, but not

@@ -15,23 +15,19 @@ void eager(KernelCall& call) {
     Tape& tape = call.tape;
     const OpAttributes& a = call.attributes();
 
-    const Ref query = untransposed(call, 0);
-    Ref key = untransposed(call, 1);
-    Ref value = untransposed(call, 2);
-    key = repeat_heads(call, std::move(key));
-    value = repeat_heads(call, std::move(value));
+    const HeadTensors heads = repeated_heads(call);
     const bool grouped = a.kv_heads > 1 && a.kv_heads != a.heads;
     const auto factor = [&](const Ref& x, bool contiguous) {
         Ref cast = tape.autocast() != nullptr ? tape.cast(x, *tape.autocast()) : x;
         // One head that is expanded is no batch of matrices, unless a cast has written each element.
-        const bool expanded = a.kv_heads == 1 && a.heads > 1 && &x != &query;
+        const bool expanded = a.kv_heads == 1 && a.heads > 1 && &x != &heads.query;
         const bool written = expanded ? &cast.dtype() != &x.dtype() : contiguous;
         return flatten(call, std::move(cast), written);
     };
     Ref scores;
     {
-        Ref k = factor(key, grouped || a.head_major || call.cached);
-        Ref q = factor(query, a.head_major);
+        Ref k = factor(heads.key, grouped || a.head_major || call.cached);
+        Ref q = factor(heads.query, a.head_major);
         scores = tape.matmul(std::move(q), std::move(k), scores_numel(call));
     }
     scores = tape.mul_scalar(scores);
@@ -43,13 +39,13 @@ void eager(KernelCall& call) {
     if (call.inputs() > 3 && call.in(3)) scores = tape.add(scores, call.in(3));
     Ref weights =
         tape.softmax(scores, a.softmax_in_dtype ? softmax_dtype(call, scores) : dtype::fp32);
-    if (!a.softmax_in_dtype) weights = tape.cast(weights, query.dtype());
+    if (!a.softmax_in_dtype) weights = tape.cast(weights, heads.query.dtype());
     scores.reset();
     weights = drop_probabilities(call, std::move(weights));
     call.hold(weights);
     Ref out;
     {
-        Ref v = factor(value, grouped || call.cached);
+        Ref v = factor(heads.value, grouped || call.cached);
         out = tape.matmul(weights, std::move(v), call.numel(call.output_tensor(0)));
     }
     call.out(0, merge_heads(call, std::move(out)));

@@ -105,7 +105,7 @@ void bloom(KernelCall& call) {
         for (std::size_t i : {std::size_t{0}, std::size_t{1}}) {
             const Ref& x = i == 0 ? query : key;
             const std::int16_t unscaled =
-                node.temp(bytes_of(Elements(x.numel()), x.dtype()).count(), "unscaled grad");
+                node.temp(byte_count(x.numel(), x.dtype()), "unscaled grad");
             node.grad(i);
             node.drop(unscaled);
         }
@@ -170,7 +170,7 @@ void falcon(KernelCall& call) {
         Ref out = tape.alias_of_storage(narrow);
         Tape::NodeBuilder node(tape, "expand", {&narrow});
         const std::int16_t each =
-            node.temp(bytes_of(Elements(whole), narrow.dtype()).count(), "grad per head");
+            node.temp(byte_count(whole, narrow.dtype()), "grad per head");
         node.grad(0, "summed grad");
         node.drop(each);
         node.finish(out);
@@ -208,11 +208,7 @@ void falcon(KernelCall& call) {
 void gpt_oss(KernelCall& call) {
     Tape& tape = call.tape;
     const OpAttributes& a = call.attributes();
-    const Ref query = untransposed(call, 0);
-    Ref key = untransposed(call, 1);
-    Ref value = untransposed(call, 2);
-    key = repeat_heads(call, std::move(key));
-    value = repeat_heads(call, std::move(value));
+    const auto [query, key, value] = repeated_heads(call);
     const std::int64_t numel = scores_numel(call);
     const std::int64_t rows = numel / sequence_of(call, 1);
     const Dtype* const autocast = tape.autocast();

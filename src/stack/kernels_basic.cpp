@@ -21,7 +21,7 @@ Ref bloom_gelu(Tape& tape, const Ref& x) {
     Ref out = tape.fresh(numel, type, "gelu");
     Tape::NodeBuilder node(tape, "gelu", {&x});
     node.save(x);
-    const std::int64_t bytes = bytes_of(Elements(numel), type).count();
+    const std::int64_t bytes = byte_count(numel, type);
     const std::int16_t tanh = node.temp(bytes, "tanh");
     const std::int16_t half = node.temp(bytes, "half of input");
     const std::int16_t first = node.temp(bytes, "scratch");

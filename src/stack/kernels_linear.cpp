@@ -8,10 +8,6 @@ namespace membudget::kernel {
 
 namespace {
 
-std::int64_t bytes(std::int64_t elements, const Dtype& type) {
-    return bytes_of(Elements(elements), type).count();
-}
-
 /// A linear module under a call: its own parameters, and the sizes of its product.
 struct Module {
     explicit Module(KernelCall& of)
@@ -61,8 +57,9 @@ Ref four_bit_product(const Module& module) {
                                   : Tape::NodeBuilder(tape, "4-bit product", {&x});
     if (bias) node.grad(1, "grad bias");
     if (node.active() && node.needs(0)) {
-        const std::int16_t absmax = scales > 0 ? node.temp(bytes(scales, dtype::fp32), "scales") : std::int16_t{-1};
-        const std::int16_t weight = node.temp(bytes(weights, type), "dequantized weight");
+        const std::int16_t absmax =
+            scales > 0 ? node.temp(byte_count(scales, dtype::fp32), "scales") : std::int16_t{-1};
+        const std::int16_t weight = node.temp(byte_count(weights, type), "dequantized weight");
         if (absmax >= 0) node.drop(absmax);
         node.grad(0);
         node.drop(weight);
@@ -102,7 +99,7 @@ Ref int8_product(const Module& module) {
     if (bias) node.grad(1, "grad bias");
     if (node.active() && node.needs(0)) {
         const std::int16_t weight =
-            node.temp(bytes(module.weight.elements().count(), x.dtype()), "weight in the input's type");
+            node.temp(byte_count(module.weight.elements().count(), x.dtype()), "weight in the input's type");
         node.grad(0);
         node.drop(weight);
     }
@@ -147,7 +144,7 @@ Ref awq_product(const Module& module) {
     Tape::NodeBuilder node(tape, "awq product", {&x});
     node.save(x);
     if (node.active()) {
-        const std::int64_t size = bytes(weights, dtype::fp16);
+        const std::int64_t size = byte_count(weights, dtype::fp16);
         const std::int16_t weight = node.temp(size, "unpacked weight");
         const std::int16_t repeated = node.temp(detail::checked_mul(size, module.call.extents.batch),
                                                 "unpacked weight for each sequence");

@@ -11,10 +11,6 @@ namespace membudget::kernel {
 
 namespace {
 
-std::int64_t size_of(std::int64_t numel, const Dtype& type) {
-    return bytes_of(Elements(numel), type).count();
-}
-
 /// A module of experts being run: sizes, and its parameters in their order.
 struct Mixture {
     explicit Mixture(KernelCall& with)
@@ -64,7 +60,7 @@ Ref normalise(Mixture& m, const Ref& values) {
     Tape::NodeBuilder node(tape, "div", {&values, &sum});
     node.save(numerator);
     node.save(sum);
-    const std::int16_t scaled = node.temp(size_of(values.numel(), values.dtype()), "grad of sum");
+    const std::int16_t scaled = node.temp(byte_count(values.numel(), values.dtype()), "grad of sum");
     node.grad(0);
     node.grad(1, "reduced grad");
     node.drop(scaled);

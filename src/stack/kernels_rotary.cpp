@@ -99,10 +99,6 @@ void rotate_pairs_wide(KernelCall& call, const Ref& q_in, const Ref& k_in) {
     call.out(1, tape.cast(k_rotated, type));
 }
 
-std::int64_t size_of(std::int64_t numel, const Dtype& type) {
-    return bytes_of(Elements(numel), type).count();
-}
-
 /// cat([x1 * cos - x2 * sin, x2 * cos + x1 * sin]) of the even and odd elements
 /// [modeling_deepseek_v3.py apply_rotary_pos_emb_interleave].
 Ref rotate_even_odd(Tape& tape, const Ref& even, const Ref& odd, const Ref& cos, const Ref& sin) {
@@ -184,7 +180,7 @@ void latent_expand(KernelCall& call) {
     // new_empty, then copy_ into two slices: in backward each takes a copy of the whole gradient, and
     // hands on a copy of its slice [torch/csrc/autograd/functions/tensor.cpp CopySlices::apply_impl].
     Ref key = tape.fresh(heads * a.head_dim, both.dtype(), "key");
-    const std::int64_t whole = size_of(key.numel(), key.dtype());
+    const std::int64_t whole = byte_count(key.numel(), key.dtype());
     for (const Ref* part : {&parts[0], &rotated}) {
         Ref written = tape.alias_of_storage(key);
         Tape::NodeBuilder node(tape, "CopySlices", {&key, part});

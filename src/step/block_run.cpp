@@ -121,7 +121,7 @@ void BlockRun::update_cache(const Op& op) {
 
 void BlockRun::outputs(std::vector<Event>& events) const {
     for (const Ref& ref : kept_) {
-        const std::int64_t bytes = bytes_of(Elements(ref.numel()), ref.dtype()).count();
+        const std::int64_t bytes = byte_count(ref.numel(), ref.dtype());
         events.push_back({bytes, rounding_of(bytes, context_.job.backend), 1, -1, tape_.term_of(ref),
                           {kNoOp, "outputs of the step before"}});
     }
@@ -131,7 +131,7 @@ void BlockRun::shared_outputs(std::vector<Event>& events) const {
     for (const int tensor : shared_of_) {
         if (tensor < 0 || !tensors_[at(tensor)]) continue;
         const Ref& ref = tensors_[at(tensor)];
-        const std::int64_t bytes = bytes_of(Elements(ref.numel()), ref.dtype()).count();
+        const std::int64_t bytes = byte_count(ref.numel(), ref.dtype());
         events.push_back({bytes, rounding_of(bytes, context_.job.backend), 1, -1, tape_.term_of(ref),
                           {kNoOp, "outputs of the step before"}});
     }
@@ -210,7 +210,7 @@ void BlockRun::drop_beside(const BlockInput& input, std::vector<Event>& events, 
 
 void BlockRun::begin_reentrant_backward(std::vector<Event>& events) {
     if (!result_) return;
-    const std::int64_t bytes = bytes_of(Elements(result_.numel()), result_.dtype()).count();
+    const std::int64_t bytes = byte_count(result_.numel(), result_.dtype());
     events.push_back({bytes, rounding_of(bytes, context_.job.backend), 1, -1,
                       context_.tape_terms.backward, {kNoOp, "zeros for an unused result"}});
 }
@@ -257,7 +257,7 @@ BlockInput BlockRun::hand_over_output() {
     // Saved by a node, it costs nothing more and dies there.
     if (result_ && !options_.recompute) {
         next.beside_term = tape_.term_of(result_);
-        const std::int64_t bytes = bytes_of(Elements(result_.numel()), result_.dtype()).count();
+        const std::int64_t bytes = byte_count(result_.numel(), result_.dtype());
         if (!tape_.hand_over(result_)) next.beside = bytes;
         result_.reset();
     }

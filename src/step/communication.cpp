@@ -8,9 +8,6 @@ constexpr std::string_view kAllGather = "communication/all_gather";
 constexpr std::string_view kReduceScatter = "communication/reduce_scatter";
 constexpr std::string_view kBuckets = "communication/reduce_buckets";
 
-std::int64_t bytes(std::int64_t elements, const Dtype& type) {
-    return bytes_of(Elements(elements), type).count();
-}
 }  // namespace
 
 const Dtype& Communication::parameter_type() const {
@@ -108,7 +105,7 @@ void Communication::begin_backward(bool first_micro_batch, std::vector<Event>& e
     const Sharding& sharding = *job_.data.sharding;
     if (!sharding.reduce_buckets_persist)
         for (int i = 0; i < sharding.reduce_buckets; ++i)
-            books_.buffer(events, kBuckets, bytes(sharding.reduce_bucket_elements, books_.gradient_type()),
+            books_.buffer(events, kBuckets, byte_count(sharding.reduce_bucket_elements, books_.gradient_type()),
                           "bucket");
     // ZeRO-2 copies its part of the gradients into one buffer; whole gradients go bucket by bucket.
     if (reduces() && !gathers() && first_micro_batch && !books_.gradients_stay()) {
@@ -124,7 +121,7 @@ void Communication::end_backward(std::vector<Event>& events) {
     const Sharding& sharding = *job_.data.sharding;
     if (!sharding.reduce_buckets_persist)
         for (int i = 0; i < sharding.reduce_buckets; ++i)
-            free_buffer(kBuckets, bytes(sharding.reduce_bucket_elements, books_.gradient_type()), "bucket",
+            free_buffer(kBuckets, byte_count(sharding.reduce_bucket_elements, books_.gradient_type()), "bucket",
                         events);
 }
 

@@ -75,8 +75,7 @@ void ModelPass::plan_runs() {
             std::int64_t at = begin;
             const auto layer_at = [&](std::int64_t i) {
                 const int b = section.pattern[static_cast<std::size_t>(i % pattern)];
-                return Layer{b, on && block(b).checkpointable && (index + i) % checkpointing.every == 0,
-                             false};
+                return Layer{b, block(b).checkpointable && checkpointing.covers(index + i), false};
             };
             const std::int64_t copies = (end - begin) / unit_length;
             std::vector<Layer> unit;
@@ -287,7 +286,7 @@ void ModelPass::loss(std::vector<StepNode>& out) {
 void ModelPass::end_of_forward(std::vector<StepNode>& out) {
     if (job_.carry_outputs) carry_outputs(out);
     if (job_.micro_batches > 1) {  // loss / micro-batches, one number
-        const std::int64_t bytes = bytes_of(Elements(1), dtype::fp32).count();
+        const std::int64_t bytes = byte_count(1, dtype::fp32);
         const std::int64_t rounding = rounding_of(bytes, job_.backend);
         const TermId term = context_.terms.intern("activations/loss");
         const Label label{kNoOp, "scaled loss"};

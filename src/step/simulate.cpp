@@ -169,7 +169,7 @@ StepNode StepBuilder::micro_batch(GradientMode mode, bool first) {
 void StepBuilder::inputs(std::vector<Event>& start) {
     const std::int64_t tokens = job_.extents.rows(Rows::tokens);
     const TermId term = step_.terms.intern("activations/inputs");
-    const std::int64_t bytes = bytes_of(Elements(tokens), dtype::int64).count();
+    const std::int64_t bytes = byte_count(tokens, dtype::int64);
     start.push_back({bytes, rounding_of(bytes, job_.backend), 2, -1, term, {kNoOp, "token ids and labels"}});
     note(step_.notes, term,
          {Basis::exact, Total::allocated,

@@ -18,10 +18,6 @@ std::string size_formula(std::int64_t elements, const Dtype& type, std::int64_t 
     return degree > 1 ? fmt::format("{} / {} ranks", whole, degree) : whole;
 }
 
-std::int64_t bytes(std::int64_t elements, const Dtype& type) {
-    return bytes_of(Elements(elements), type).count();
-}
-
 }  // namespace
 
 std::int64_t StateBooks::degree(Partition partition) const {
@@ -91,18 +87,18 @@ void StateBooks::array(std::vector<Event>& events, const StateArray& a,
         const std::int64_t held = padded(shapes, a.partition, sharding, n).count() / n;
         const std::int64_t own = real_share(shapes, a.partition, sharding, n, 0).count();
         // The shard is one tensor: what it holds beyond this rank's part of the model is padding.
-        alloc(events, real, bytes(own, *a.type), copies, a.what);
+        alloc(events, real, byte_count(own, *a.type), copies, a.what);
         if (held == own) return;
         const TermId padding = terms_.intern(a.padding);
         note(notes_, padding, {Basis::exact, Total::allocated,
                                fmt::format("equal shards over {} ranks ({})", n, sharding.name),
                                std::string(sharding.source)});
-        alloc(events, padding, bytes(held, *a.type) - bytes(own, *a.type), copies, "padding");
+        alloc(events, padding, byte_count(held, *a.type) - byte_count(own, *a.type), copies, "padding");
     };
     for (const TensorGroup& group : covered) {
         if (n == 1) {
             for (const Parameter* tensor : group.tensors)
-                alloc(events, real, bytes(tensor->elements().count(), *a.type), group.copies, a.what);
+                alloc(events, real, byte_count(tensor->elements().count(), *a.type), group.copies, a.what);
         } else if (a.partition == Partition::per_tensor) {
             for (const Parameter* tensor : group.tensors) {
                 const Shape shape(tensor->shape);

@@ -22,10 +22,6 @@ Updater updater_of(const JobOptimizer& optimizer, const Parameter& parameter) {
     return {&row, optimizer.implementation, false};
 }
 
-std::int64_t bytes(std::int64_t elements, const Dtype& type) {
-    return bytes_of(Elements(elements), type).count();
-}
-
 /// Elements of a tensor of `shape`.
 std::int64_t numel_of(Shape shape) {
     std::int64_t numel = 1;
@@ -121,7 +117,7 @@ std::vector<Event> StateBooks::start() {
         book("communication/ddp_buckets", "padding/ddp_buckets", gradient_type(), Partition::whole, "bucket");
     if (sharding.reduce_buckets_persist && job_.data.shard > 1)
         for (int i = 0; i < sharding.reduce_buckets; ++i)
-            buffer(events, "communication/reduce_buckets", bytes(sharding.reduce_bucket_elements, gradient_type()),
+            buffer(events, "communication/reduce_buckets", byte_count(sharding.reduce_bucket_elements, gradient_type()),
                    "bucket");
     if (sharding.persistent_elements > 0 && job_.data.shard > 1) persistent(events);
     if (job_.optimizer.ema != nullptr)
@@ -143,7 +139,7 @@ void StateBooks::persistent(std::vector<Event>& events) {
     job_.model->for_each_parameter([&](const std::string&, const Parameter& parameter, std::int64_t copies) {
         const std::int64_t elements = parameter.elements().count();
         if (parameter.tied_to.empty() && elements <= sharding.persistent_elements)
-            alloc(events, term, bytes(elements, held_dtype(job_.precision, parameter)), copies,
+            alloc(events, term, byte_count(elements, held_dtype(job_.precision, parameter)), copies,
                   "gathered weight");
     });
 }
@@ -277,7 +273,7 @@ void StateBooks::temporaries(std::vector<Event>& events, bool fallback) {
                     const std::int64_t numel = numel_of(shape);
                     const int tenths = job_.steady ? how.list_copies_tenths : how.list_copies_tenths_first;
                     if (copy == 0 && tenths > 0)
-                        alloc(lists, term, detail::checked_mul(bytes(numel, updated), tenths) / 10,
+                        alloc(lists, term, detail::checked_mul(byte_count(numel, updated), tenths) / 10,
                               section.count, "foreach list");
                     if (how.tensor_scratch == nullptr) continue;
                     const std::int64_t size =
@@ -313,7 +309,7 @@ std::int64_t update_scratch(const Job& job, const Parameter& parameter) {
     const OptimizerImplementation& how = *updater.implementation;
     const Dtype& updated = updated_dtype(job.precision, parameter);
     const std::int64_t list =
-        detail::checked_mul(bytes(parameter.elements().count(), updated), how.list_copies_tenths) / 10;
+        detail::checked_mul(byte_count(parameter.elements().count(), updated), how.list_copies_tenths) / 10;
     return list + (how.tensor_scratch == nullptr
                        ? 0
                        : how.tensor_scratch(parameter.shape, updated, job.optimizer.options).count());
