@@ -121,12 +121,14 @@ Block build_head(const DecoderPlan& plan, Task task, std::int64_t labels, Proble
         return std::move(b).finish(-1);
     }
     if (task == Task::classification) {
-        // Scores of every token; the last token's count [transformers modeling_layers.py
-        // GenericForSequenceClassification.forward].
+        // Scores of every token, of which those of the last one are copied out [transformers
+        // modeling_layers.py GenericForSequenceClassification.forward].
         const int scores = b.hold(b.linear(x, "score", labels, false, place::head));
-        const int last = b.hold(b.tensor("last_token", labels, Rows::batch));
+        const int last = b.tensor("last_token", labels, Rows::batch);
         b.op(OpKind::split, "last_token", place::head, {scores}, {last});
-        classification_loss(b, last, problem);
+        const int pooled = b.hold(b.tensor("pooled_logits", labels, Rows::batch));
+        b.op(OpKind::concat, "pooled_logits", place::head, {last}, {pooled});
+        classification_loss(b, pooled, problem);
         return std::move(b).finish(-1);
     }
     if (plan.head_is_embedding) {

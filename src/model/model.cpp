@@ -215,7 +215,7 @@ Diagnostics unknown_keys(const Family& family, const KeyTree& config) {
     // Keys that any config may have and that decide no shape.
     constexpr std::string_view kCommon[] = {"family",      "model_type", "_class_name",
                                             "architecture", "architectures", "torch_dtype",
-                                            "dtype",       "id2label",   "num_labels",
+                                            "dtype",       "id2label",   "num_labels", "problem_type",
                                             "rope_theta",  "rope_scaling", "rope_parameters",
                                             "rms_norm_eps", "layer_norm_eps",
                                             "max_position_embeddings"};

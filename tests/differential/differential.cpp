@@ -26,10 +26,10 @@ using namespace membudget;
 namespace {
 
 // Bounds on |error| of the peak, in parts per million of the measurement; they only tighten.
-constexpr double kMedianBound = 100;
+constexpr double kMedianBound = 20;
 constexpr double kWorstBound = 10'000;
 constexpr double kWorstPhaseBound = 20'000;
-constexpr std::size_t kFewestSimulated = 159;
+constexpr std::size_t kFewestSimulated = 171;
 /// How many records may have a phase, or a term at the peak, outside its bound; each is named on the
 /// page, and the number only falls.
 constexpr std::size_t kMostPhasesOutside = 11;
