@@ -195,7 +195,8 @@ void StepBuilder::inputs(std::vector<Event>& start) {
         const Dtype& type = first.dtype != nullptr ? *first.dtype : *job_.precision.parameters;
         const std::int64_t rows = job_.extents.rows(first.rows);
         const std::int64_t bytes = byte_count(detail::checked_mul(rows, first.width), type);
-        start.push_back({bytes, rounding_of(bytes, job_.backend), equal, -1, term, {kNoOp, "model input"}});
+        start.push_back({bytes, rounding_of(bytes, job_.backend), equal, -1, term,
+                         {kNoOp, first.rows == Rows::tokens ? "token ids and labels" : "images and labels"}});
         formula += fmt::format("{}{}{} {}{} x {} B ({} {})", formula.empty() ? "" : " + ",
                                equal > 1 ? fmt::format("{} x ", equal) : "", group_digits(rows), unit_of(first.rows),
                                first.width > 1 ? fmt::format(" x {}", group_digits(first.width)) : "",
