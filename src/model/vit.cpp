@@ -27,7 +27,7 @@ Block build_stem(const VitPlan& plan) {
                                    {plan.hidden, plan.channels, plan.patch, plan.patch}, kVision);
     const int bias = b.parameter(join(name, "bias"), {plan.hidden}, kVision);
 
-    const int patches = b.tensor(name, plan.patches() * plan.hidden, Rows::images);
+    const int patches = b.tensor(name, detail::checked_mul(plan.patches(), plan.hidden), Rows::images);
     b.op(OpKind::conv_patches, name, place::embedding, {pixels}, {patches}, {weight, bias});
     const int joined = b.tensor("embeddings.tokens", plan.hidden, Rows::patches);
     b.op(OpKind::concat, "embeddings.tokens", place::embedding, {patches}, {joined}, tokens);
@@ -157,7 +157,7 @@ Block build_head(const VitPlan& plan, bool bare, bool teacher, std::int64_t labe
     }
     int features = b.hold(first_token());
     if (plan.joins_mean) {
-        const int patches = b.hold(b.tensor("patch_tokens", plan.patches() * plan.hidden, Rows::images));
+        const int patches = b.hold(b.tensor("patch_tokens", detail::checked_mul(plan.patches(), plan.hidden), Rows::images));
         b.op(OpKind::split, "patch_tokens", place::head, {x}, {patches}).attributes.sliced = true;
         const int mean = b.tensor("mean", plan.hidden, Rows::images);
         b.op(OpKind::mean_patches, "mean", place::head, {patches}, {mean});
