@@ -218,6 +218,8 @@ public:
     Ref slice(Ref x, std::int64_t numel);
     /// All chunks of `x` along one dimension as views; in backward they are concatenated once.
     std::vector<Ref> chunk(Ref x, std::span<const std::int64_t> numels);
+    /// What an op that autocast lists gets of `x`: cast, of parameters once and for all.
+    Ref autocast_input(Ref x);
     /// `x.to(type)`; the same tensor when it has the type already.
     Ref cast(Ref x, const Dtype& type);
     /// `contiguous()`, `clone()`: a copy; the gradient passes through.
@@ -376,7 +378,6 @@ private:
     [[nodiscard]] const TensorRow& row(const Ref& ref) const {
         return tensors_[static_cast<std::size_t>(ref.tensor_)];
     }
-    Ref autocast_input(Ref x);
     void run_node(const Node& node);
     void release_saved(const Node& node);
     void deliver(const Edge& edge, Gradient gradient);

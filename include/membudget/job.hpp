@@ -140,6 +140,9 @@ struct ResolveInputs {
 /// an error.
 [[nodiscard]] Result<Model> resolve_model(const Spec& spec, const ResolveInputs& inputs);
 
+/// Whether the model reads sequences of tokens.
+[[nodiscard]] bool reads_tokens(const Model& model);
+
 /// A device row: product name and capacity.
 struct Device {
     std::string_view name;

@@ -76,7 +76,8 @@ enum class Rows {
     positions,      ///< sequence positions, shared by the batch (cos and sin of the rotation)
     tokens,         ///< batch x sequence length
     target_tokens,  ///< batch x target length (decoder of an encoder-decoder)
-    patches,        ///< image patches of the micro-batch
+    images,         ///< images of the micro-batch
+    patches,        ///< rows of a vision tower: patches of all images, class tokens included
 };
 
 /// Until when the function that made a tensor refers to it by a local variable. The engine frees a
@@ -118,8 +119,11 @@ enum class OpKind {
     causal_lm_loss,    ///< logits -> loss: shifted cross-entropy over the vocabulary
     masked_lm_loss,    ///< logits -> loss: cross-entropy, labels not shifted
     pooler_loss,       ///< a loss over few numbers, of no weight: hidden -> scalar
+    classification_loss,  ///< logits of few classes -> loss, as the problem's type asks for
     moe,               ///< router and experts as one op; parameters: router, experts
-    conv_patches,      ///< patch embedding
+    conv_patches,      ///< images -> patches, a convolution without overlap; parameters: weight [, bias]
+    concat,            ///< parameters, once for each image, before the inputs
+    mean_patches,      ///< mean over an image's patches, without its class tokens
     latent_expand,     ///< inputs keys-and-values, rotated key; outputs k, v (latent attention)
     rotary_tables,     ///< cos and sin of the rotation, outside autograd
     attention_mask,    ///< the mask tensor, when the shape or the kernel needs one
@@ -143,6 +147,7 @@ enum class NormStyle {
 /// How a class writes the rotation of queries and keys.
 enum class Rotation {
     halves,       ///< Llama, NeoX: the second half crosses with the first
+    halves_wide,  ///< ModernBERT: the same in fp32
     pairs,        ///< GLM: neighbours cross; the tables are interleaved in each layer
     pairs_apart,  ///< GPT-J: before heads are transposed, with tables interleaved for each tensor
     pairs_wide,   ///< Cohere: neighbours cross, in fp32
@@ -171,6 +176,13 @@ enum class RouterForm {
     deepseek_v3,  ///< sigmoid in fp32 from fp32 inputs, groups of experts
 };
 
+/// What a classifier is trained for [transformers loss/loss_utils.py ForSequenceClassificationLoss].
+enum class Problem {
+    single_label,  ///< cross-entropy of one class
+    multi_label,   ///< binary cross-entropy of each class
+    regression,    ///< mean squared error
+};
+
 /// The class has this one function, whatever kernel is asked for.
 [[nodiscard]] constexpr bool has_no_choice(AttentionForm form) {
     return form == AttentionForm::gpt_neo || form == AttentionForm::bloom ||
@@ -191,6 +203,10 @@ struct OpAttributes {
     bool rotates = false;            ///< of an attention: its queries and keys come from a rotation
     bool head_major = false;         ///< queries and keys lie in memory head by head
     bool sliced = false;             ///< of a split: parts are sliced off one by one
+    /// Heads were cut before queries, keys and values were taken apart: their gradients are stacked from
+    /// any layout.
+    bool unbound = false;
+    bool widened = false;            ///< of a loss: the logits are cast to fp32 first
     bool in_place = false;           ///< of an add: writes its first input
     bool weight_copied = false;      ///< of a linear: autocast copies the weight at each use
     bool causal = true;
@@ -203,6 +219,7 @@ struct OpAttributes {
     NormStyle norm = NormStyle::plain;
     std::int64_t experts = 0, experts_per_token = 0, expert_width = 0, shared_width = 0;
     RouterForm router = RouterForm::mixtral;
+    Problem problem = Problem::single_label;
     bool normalised = false;         ///< the weights of a token's experts sum to 1
     bool expert_bias = false;
     bool shared_gate = false;        ///< the shared expert has a gate, and runs first
@@ -269,6 +286,23 @@ struct ModelFacts {
     std::string torch_dtype;   ///< as in the file; empty when absent
 };
 
+/// The images that a vision tower takes; without a tower all is 0.
+struct ImageShape {
+    std::int64_t channels = 0, height = 0, width = 0;
+    std::int64_t rows = 0;      ///< rows of the tower per image: patches and class tokens
+    std::int64_t patches = 0;   ///< of these, the patches
+
+    [[nodiscard]] std::int64_t pixels() const { return channels * height * width; }
+};
+
+/// A tensor of the batch: it waits on the device before the step begins.
+struct ModelInput {
+    std::string_view name;         ///< in the plural: "token ids"
+    Rows rows = Rows::tokens;
+    std::int64_t width = 1;
+    const Dtype* dtype = &dtype::int64;  ///< null: the type of the parameters
+};
+
 /// A network, independent of batch and sequence length.
 struct Model {
     std::string family;        ///< row of the families table
@@ -277,6 +311,8 @@ struct Model {
     std::vector<Block> blocks;       ///< distinct ones
     std::vector<Section> sections;   ///< in execution order
     std::vector<Tensor> shared;      ///< tensors that all blocks use: cos and sin, masks
+    std::vector<ModelInput> inputs;  ///< of one micro-batch
+    ImageShape image;
     ModelFacts facts;
     /// Adapters, freezing or a quantized base have changed it.
     bool adapted = false;

@@ -25,7 +25,8 @@ struct Extents {
     std::int64_t batch = 1;            ///< sequences or images of the micro-batch
     std::int64_t sequence = 1;         ///< tokens per sequence
     std::int64_t target_sequence = 1;  ///< tokens per target sequence (encoder-decoder)
-    std::int64_t patches = 0;          ///< image patches of the micro-batch
+    std::int64_t images = 0;           ///< images of the micro-batch
+    std::int64_t patches = 0;          ///< rows of the vision tower, over all images
     bool padding_mask = false;         ///< a batch with padding: masks are materialised
 
     [[nodiscard]] std::int64_t rows(Rows rows) const;

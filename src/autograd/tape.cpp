@@ -444,8 +444,14 @@ void Tape::accumulate_leaf(LeafRow& leaf) {
         leaf.gradient = {};
         return;
     }
-    // First gradient: the tensor becomes `.grad` and stays. Otherwise it is added in place.
-    if (leaf.leaf.has_grad) release(leaf.gradient.storage);
+    // First gradient: the tensor becomes `.grad` and stays; one that others refer to is cloned
+    // [accumulate_grad.h accumulateGrad]. Otherwise it is added in place.
+    if (leaf.leaf.has_grad) {
+        release(leaf.gradient.storage);
+    } else if (!leaf.gradient.view && storages_[at(leaf.gradient.storage)].refs > 1) {
+        new_storage(storages_[at(leaf.gradient.storage)].bytes, terms_.gradients, "cloned gradient");
+        release(leaf.gradient.storage);
+    }
     leaf.gradient = {};
 }
 

@@ -29,7 +29,10 @@ double flops(const Op& op, const Block& block, const Extents& extents) {
             return product(extents.rows(input.rows), input.width, tensor(op.outputs, 0).width);
         }
         case OpKind::attention: {
-            const std::int64_t keys = a.window > 0 ? std::min(a.window, extents.sequence) : extents.sequence;
+            const Tensor& keyed = tensor(op.inputs, 1);
+            const std::int64_t sequences = keyed.rows == Rows::patches ? extents.images : extents.batch;
+            const std::int64_t sequence = extents.rows(keyed.rows) / sequences;
+            const std::int64_t keys = a.window > 0 ? std::min(a.window, sequence) : sequence;
             const std::int64_t width = a.head_dim + (a.value_dim > 0 ? a.value_dim : a.head_dim);
             return product(extents.rows(tensor(op.inputs, 0).rows), keys, width) * static_cast<double>(a.heads);
         }

@@ -31,6 +31,7 @@ Result<Job> Resolver::run() {
     precision();
     adapt();
     check_simulated();
+    leave_unused();
     optimizer();
     shape();
     checkpointing();
@@ -369,8 +370,9 @@ void Resolver::shape() {
     job_.global_batch = batch.global;
     job_.extents.batch = batch.micro;
     job_.extents.padding_mask = t.padding_mask.value_or(false);
+    images();
     std::int64_t sequence = t.sequence_length.value_or(0);
-    if (job_.model != nullptr && sequence == 0) {
+    if (job_.model != nullptr && reads_tokens(*job_.model) && sequence == 0) {
         sequence = std::min<std::int64_t>(
             job_.model->facts.max_positions > 0 ? job_.model->facts.max_positions : 2048, 8192);
         assume("training.sequence_length",

@@ -32,6 +32,8 @@ private:
     [[nodiscard]] std::optional<LoraSpec> lora_spec();
     [[nodiscard]] std::optional<Lora> lora(const LoraSpec& spec);
     void shape();
+    void images();
+    void leave_unused();
     void checkpointing();
     void recompute_cost();
     void kernels();

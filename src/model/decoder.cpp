@@ -103,7 +103,7 @@ Block build_stem(const DecoderPlan& plan, const SharedTensors& ids,
     return std::move(b).finish(x);
 }
 
-Block build_head(const DecoderPlan& plan, Task task, std::int64_t labels) {
+Block build_head(const DecoderPlan& plan, Task task, std::int64_t labels, Problem problem) {
     BlockBuilder b("head");
     int x = b.input(plan.hidden);
     b.release(x);  // the loop variable of the base model, which the final norm's result rebinds
@@ -121,8 +121,14 @@ Block build_head(const DecoderPlan& plan, Task task, std::int64_t labels) {
         return std::move(b).finish(-1);
     }
     if (task == Task::classification) {
+        // Scores of every token, of which those of the last one are copied out [transformers
+        // modeling_layers.py GenericForSequenceClassification.forward].
         const int scores = b.hold(b.linear(x, "score", labels, false, place::head));
-        b.op(OpKind::pooler_loss, "loss", place::loss, {scores}, {loss});
+        const int last = b.tensor("last_token", labels, Rows::batch);
+        b.op(OpKind::split, "last_token", place::head, {scores}, {last});
+        const int pooled = b.hold(b.tensor("pooled_logits", labels, Rows::batch));
+        b.op(OpKind::concat, "pooled_logits", place::head, {last}, {pooled});
+        classification_loss(b, pooled, problem);
         return std::move(b).finish(-1);
     }
     if (plan.head_is_embedding) {
@@ -170,7 +176,7 @@ void assign_kinds(DecoderPlan& plan, std::vector<int> kinds) {
     plan.order = std::move(kinds);
 }
 
-Model build_decoder(const DecoderPlan& plan, Task task, std::int64_t labels) {
+Model build_decoder(const DecoderPlan& plan, Task task, std::int64_t labels, Problem problem) {
     Model model;
     const SharedTensors ids = declare_shared(plan, model.shared);
     const std::string base =
@@ -201,9 +207,12 @@ Model build_decoder(const DecoderPlan& plan, Task task, std::int64_t labels) {
         model.blocks.push_back(std::move(block));
     }
     model.sections.push_back({"", 0, {static_cast<int>(model.blocks.size())}, 1});
-    model.blocks.push_back(build_head(plan, task, labels));
+    model.blocks.push_back(build_head(plan, task, labels, problem));
 
     const AttentionPlan& a = plan.kinds.front().attention;
+    model.inputs = {{"ids"}};
+    if (task == Task::causal_lm) model.inputs.push_back({"labels"});
+    if (task == Task::classification) model.inputs.push_back(class_labels(Rows::batch, labels, problem));
     model.facts.hidden_size = plan.hidden;
     model.facts.layers = plan.order.empty() ? plan.layer_count
                                             : static_cast<std::int64_t>(plan.order.size());
@@ -223,6 +232,8 @@ Result<Model> decoder_family(const Family& family, const KeyTree& config,
     ConfigReader reader(config, "", family.name, family.keys, diagnostics);
     DecoderPlan plan;
     configure(reader, plan);
+    const std::int64_t labels = label_count(config);
+    const Problem problem = problem_of(config, labels, diagnostics);
     if (!diagnostics.empty()) return diagnostics;
 
     Task task = Task::causal_lm;
@@ -230,7 +241,7 @@ Result<Model> decoder_family(const Family& family, const KeyTree& config,
         task = Task::classification;
     else if (chosen.ends_with("Model") && !chosen.ends_with("LMHeadModel") && !plan.base_has_head)
         task = Task::base;
-    Model model = build_decoder(plan, task, label_count(config));
+    Model model = build_decoder(plan, task, labels, problem);
     model.family = family.name;
     model.architecture = chosen;
     model.source = family.source;

@@ -167,7 +167,8 @@ void assign_kinds(DecoderPlan& plan, std::vector<int> kinds);
 enum class Task { causal_lm, base, classification };
 
 /// Assembles the model of a plan. `task` decides the head.
-[[nodiscard]] Model build_decoder(const DecoderPlan& plan, Task task, std::int64_t labels);
+[[nodiscard]] Model build_decoder(const DecoderPlan& plan, Task task, std::int64_t labels,
+                                  Problem problem = Problem::single_label);
 
 /// The class that a config (or the caller) asks for, checked against the family's list.
 /// Reports an unknown one at `/architectures/0`.
@@ -175,6 +176,13 @@ enum class Task { causal_lm, base, classification };
                                               std::string_view asked, Diagnostics& diagnostics);
 /// Number of classes of a classifier: `len(id2label)`, else `num_labels`, else 2.
 [[nodiscard]] std::int64_t label_count(const KeyTree& config);
+/// What a classifier is trained for: `problem_type`; without it one label is a regression, and more
+/// are classes of which each sample has one.
+[[nodiscard]] Problem problem_of(const KeyTree& config, std::int64_t labels, Diagnostics& diagnostics);
+/// The loss over a classifier's logits, the last op of a head.
+void classification_loss(BlockBuilder& builder, int logits, Problem problem);
+/// The labels of a classifier: a class, or a number for each label, of each of `rows`.
+[[nodiscard]] ModelInput class_labels(Rows rows, std::int64_t labels, Problem problem);
 
 using ConfigureDecoder = void (*)(ConfigReader& config, DecoderPlan& plan);
 [[nodiscard]] Result<Model> decoder_family(const Family& family, const KeyTree& config,

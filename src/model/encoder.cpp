@@ -87,8 +87,8 @@ Block build_layer(const EncoderPlan& plan, const Tensor& mask) {
 /// The heads of a class: all of them read the last hidden states.
 class HeadBuilder {
 public:
-    HeadBuilder(const EncoderPlan& plan, Head head, std::int64_t labels)
-        : plan_(plan), head_(head), labels_(labels), builder_("head") {}
+    HeadBuilder(const EncoderPlan& plan, Head head, std::int64_t labels, Problem problem)
+        : plan_(plan), head_(head), labels_(labels), problem_(problem), builder_("head") {}
 
     Block build();
 
@@ -108,6 +108,7 @@ private:
     const EncoderPlan& plan_;
     Head head_;
     std::int64_t labels_;
+    Problem problem_;
     BlockBuilder builder_;
 };
 
@@ -189,7 +190,7 @@ Block HeadBuilder::build() {
             }
             break;
         case Head::classification:
-            loss(OpKind::pooler_loss, {builder_.hold(classes(x))});
+            classification_loss(builder_, builder_.hold(classes(x)), problem_);
             break;
     }
     return std::move(builder_).finish(-1);
@@ -211,6 +212,8 @@ Result<Model> encoder_family(const Family& family, const KeyTree& config,
     ConfigReader reader(config, "", family.name, family.keys, diagnostics);
     EncoderPlan plan;
     configure(reader, plan);
+    const std::int64_t labels = label_count(config);
+    const Problem problem = problem_of(config, labels, diagnostics);
     if (!diagnostics.empty()) return diagnostics;
 
     const Head head = head_of(chosen);
@@ -223,11 +226,14 @@ Result<Model> encoder_family(const Family& family, const KeyTree& config,
     model.shared.push_back(mask);
     model.blocks.push_back(build_stem(plan, mask));
     model.blocks.push_back(build_layer(plan, mask));
-    model.blocks.push_back(HeadBuilder(plan, head, label_count(config)).build());
+    model.blocks.push_back(HeadBuilder(plan, head, labels, problem).build());
     model.sections.push_back({base, 0, {0}, 1});
     model.sections.push_back({base + std::string(plan.layers) + ".{}.", 0, {1}, plan.layer_count});
     model.sections.push_back({"", 0, {2}, 1});
 
+    model.inputs = {{"ids"}};
+    if (head == Head::masked_lm || head == Head::pretraining) model.inputs.push_back({"labels"});
+    if (head == Head::classification) model.inputs.push_back(class_labels(Rows::batch, labels, problem));
     model.family = family.name;
     model.architecture = chosen;
     model.source = family.source;

@@ -192,47 +192,4 @@ void configure_deberta_v2(ConfigReader& config, Parts& parts) {
     });
 }
 
-void configure_modernbert(ConfigReader& config, Parts& parts) {
-    const std::int64_t hidden = config.size("hidden_size");
-    const std::int64_t width = config.size("intermediate_size");
-    const std::int64_t layers = config.size("num_hidden_layers", kLargestCount);
-    const std::int64_t vocabulary = config.size("vocab_size", kLargestVocabulary);
-    const Norm norm = config.flag("norm_bias") ? norms::layer : norms::layer_no_bias;
-    const bool attention_bias = config.flag("attention_bias");
-    const bool mlp_bias = config.flag("mlp_bias");
-    const bool bare = parts.is("Model");
-    const std::string base = bare ? "" : "model.";
-    parts.add(base + "embeddings.", "embeddings", [&](BlockBuilder& b) {
-        b.parameter("tok_embeddings.weight", {vocabulary, hidden}, Component::embedding);
-        b.norm_weights("norm", hidden, norm);
-    });
-    const auto layer = [&](BlockBuilder& b, bool first) {
-        // The embeddings' norm serves the first attention.
-        if (!first) b.norm_weights("attn_norm", hidden, norm);
-        b.linear_weights("attn.Wqkv", hidden, 3 * hidden, attention_bias, kAttention);
-        b.linear_weights("attn.Wo", hidden, hidden, attention_bias, kAttention);
-        b.norm_weights("mlp_norm", hidden, norm);
-        b.linear_weights("mlp.Wi", hidden, 2 * width, mlp_bias, Component::mlp);
-        b.linear_weights("mlp.Wo", width, hidden, mlp_bias, Component::mlp);
-    };
-    parts.add(base + "layers.{}.", "encoder layer", [&](BlockBuilder& b) { layer(b, true); });
-    parts.add(base + "layers.{}.", "encoder layer", [&](BlockBuilder& b) { layer(b, false); },
-              layers - 1, 1);
-    parts.add("", "head", [&](BlockBuilder& b) {
-        b.norm_weights(base + "final_norm", hidden, norm);
-        if (bare) return;
-        b.linear_weights("head.dense", hidden, hidden, config.flag("classifier_bias"),
-                         Component::head);
-        b.norm_weights("head.norm", hidden, norm);
-        if (parts.is("ForSequenceClassification")) {
-            b.linear_weights("classifier", hidden, parts.labels(), true, Component::head);
-            return;
-        }
-        b.linear_weights("decoder", hidden, vocabulary, config.flag("decoder_bias"),
-                         Component::head);
-        if (config.flag("tie_word_embeddings"))
-            tie(b, "decoder.weight", "model.embeddings.tok_embeddings.weight");
-    });
-}
-
 }  // namespace membudget

@@ -13,9 +13,11 @@
 #include "model/hybrid.hpp"
 #include "model/image_models.hpp"
 #include "model/llama_like.hpp"
+#include "model/modernbert.hpp"
 #include "model/moe.hpp"
 #include "model/multimodal.hpp"
 #include "model/seq2seq.hpp"
+#include "model/vit.hpp"
 
 namespace membudget {
 namespace {
@@ -832,10 +834,13 @@ constexpr Family kFamilies[] = {
      "ModernBertForMaskedLM ModernBertModel ModernBertForSequenceClassification",
      "ModernBERT",
      "transformers 5.24 models/modernbert",
-     build_parts_family<configure_modernbert>,
+     build_modernbert,
      "vocab_size=50368 hidden_size=768 intermediate_size=1152 num_hidden_layers=22 "
      "num_attention_heads=12 norm_bias=false attention_bias=false mlp_bias=false "
-     "decoder_bias=true classifier_bias=false tie_word_embeddings=true"},
+     "decoder_bias=true classifier_bias=false tie_word_embeddings=true local_attention=128 "
+     "layer_types global_attn_every_n_layers=3 hidden_activation=gelu classifier_activation=gelu "
+     "embedding_dropout=0.0 attention_dropout=0.0 mlp_dropout=0.0 classifier_dropout=0.0 "
+     "classifier_pooling=cls sparse_prediction=false max_position_embeddings=8192"},
     {"t5",
      "T5ForConditionalGeneration T5Model T5EncoderModel",
      "T5, Flan-T5, T5 v1.1",
@@ -881,25 +886,28 @@ constexpr Family kFamilies[] = {
      "ViTForImageClassification ViTModel",
      "ViT",
      "transformers 5.24 models/vit",
-     build_parts_family<configure_vit>,
+     build_vit_family<configure_vit>,
      "hidden_size=768 num_hidden_layers=12 num_attention_heads=12 intermediate_size=3072 "
-     "image_size=224 patch_size=16 num_channels=3 qkv_bias=true pooler_output_size",
+     "image_size=224 patch_size=16 num_channels=3 qkv_bias=true pooler_output_size pooler_act=tanh "
+     "hidden_act=gelu hidden_dropout_prob=0.0 attention_probs_dropout_prob=0.0",
      kStoredVit},
     {"deit",
      "DeiTForImageClassification DeiTForImageClassificationWithTeacher DeiTModel",
      "DeiT",
      "transformers 5.24 models/deit",
-     build_parts_family<configure_deit>,
+     build_vit_family<configure_deit>,
      "hidden_size=768 num_hidden_layers=12 num_attention_heads=12 intermediate_size=3072 "
-     "image_size=224 patch_size=16 num_channels=3 qkv_bias=true pooler_output_size",
+     "image_size=224 patch_size=16 num_channels=3 qkv_bias=true pooler_output_size pooler_act=tanh "
+     "hidden_act=gelu hidden_dropout_prob=0.0 attention_probs_dropout_prob=0.0",
      kStoredVit},
     {"dinov2",
      "Dinov2Model Dinov2ForImageClassification",
      "DINOv2",
      "transformers 5.24 models/dinov2",
-     build_parts_family<configure_dinov2>,
+     build_vit_family<configure_dinov2>,
      "hidden_size=768 num_hidden_layers=12 num_attention_heads=12 mlp_ratio=4 image_size=224 "
-     "patch_size=14 num_channels=3 qkv_bias=true use_swiglu_ffn=false",
+     "patch_size=14 num_channels=3 qkv_bias=true use_swiglu_ffn=false use_mask_token=true "
+     "hidden_act=gelu hidden_dropout_prob=0.0 attention_probs_dropout_prob=0.0 drop_path_rate=0.0",
      kStoredDinov2},
     {"swin",
      "SwinForImageClassification SwinModel",

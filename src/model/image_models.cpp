@@ -11,41 +11,16 @@ namespace {
 
 constexpr Component kVision = Component::vision;
 
-/// Sizes of the vision transformer (arXiv:2010.11929).
+/// Sizes of a layer of the vision transformer (arXiv:2010.11929).
 struct Vit {
-    std::int64_t hidden = 1, layers = 1, channels = 3, patch = 1, patches = 1, width = 1;
+    std::int64_t hidden = 1, width = 1;
     bool qkv_bias = true;
 };
-
-Vit read_vit(ConfigReader& config) {
-    Vit vit;
-    vit.hidden = config.size("hidden_size");
-    vit.layers = config.size("num_hidden_layers", kLargestCount);
-    vit.channels = config.size("num_channels", kLargestCount);
-    vit.patch = config.size("patch_size", kLargestCount);
-    const std::int64_t side =
-        std::max<std::int64_t>(1, config.size("image_size", kLargestCount) / vit.patch);
-    vit.patches = side * side;
-    vit.qkv_bias = config.flag("qkv_bias");
-    config.divides("hidden_size", vit.hidden, "num_attention_heads",
-                   config.size("num_attention_heads", kLargestCount));
-    return vit;
-}
 
 void vit_attention(BlockBuilder& b, std::int64_t hidden, bool qkv_bias) {
     for (const std::string_view name : {"q_proj", "k_proj", "v_proj"})
         b.linear_weights(join("attention", name), hidden, hidden, qkv_bias, kVision);
     b.linear_weights("attention.o_proj", hidden, hidden, true, kVision);
-}
-
-void vit_embeddings(BlockBuilder& b, const Vit& vit, std::int64_t extra_tokens) {
-    b.parameter("embeddings.cls_token", {1, 1, vit.hidden}, kVision);
-    if (extra_tokens > 1)
-        b.parameter("embeddings.distillation_token", {1, 1, vit.hidden}, kVision);
-    b.parameter("embeddings.position_embeddings", {1, vit.patches + extra_tokens, vit.hidden},
-                kVision);
-    convolution(b, "embeddings.patch_embeddings.projection", vit.hidden, vit.channels,
-                {vit.patch, vit.patch}, true);
 }
 
 void vit_layer(BlockBuilder& b, const Vit& vit) {
@@ -54,33 +29,6 @@ void vit_layer(BlockBuilder& b, const Vit& vit) {
     b.linear_weights("mlp.fc2", vit.width, vit.hidden, true, kVision);
     b.norm_weights("layernorm_before", vit.hidden, norms::layer, kVision);
     b.norm_weights("layernorm_after", vit.hidden, norms::layer, kVision);
-}
-
-/// ViT and DeiT: `extra_tokens` learned tokens before the patches.
-void add_vit(ConfigReader& config, Parts& parts, std::string_view name, std::int64_t extra_tokens) {
-    Vit vit = read_vit(config);
-    vit.width = config.size("intermediate_size");
-    const bool bare = parts.is("Model");
-    const std::string base = bare ? "" : std::string(name) + ".";
-    parts.add(base, "patch embedding", [&](BlockBuilder& b) { vit_embeddings(b, vit, extra_tokens); });
-    parts.add(base + "layers.{}.", "vision layer", [&](BlockBuilder& b) { vit_layer(b, vit); },
-              vit.layers);
-    parts.add(base, "vision norm", [&](BlockBuilder& b) {
-        b.norm_weights("layernorm", vit.hidden, norms::layer, kVision);
-        if (bare)
-            b.linear_weights("pooler.dense", vit.hidden,
-                             config.size_or("pooler_output_size", vit.hidden), true, kVision);
-    });
-    if (bare) return;
-    parts.add("", "head", [&](BlockBuilder& b) {
-        if (parts.is("WithTeacher")) {
-            b.linear_weights("cls_classifier", vit.hidden, parts.labels(), true, Component::head);
-            b.linear_weights("distillation_classifier", vit.hidden, parts.labels(), true,
-                             Component::head);
-        } else {
-            b.linear_weights("classifier", vit.hidden, parts.labels(), true, Component::head);
-        }
-    });
 }
 
 /// The text encoder of CLIP and SigLIP.
@@ -114,47 +62,6 @@ void add_text(Parts& parts, const std::string& prefix, const ContrastiveText& te
 }
 
 }  // namespace
-
-void configure_vit(ConfigReader& config, Parts& parts) { add_vit(config, parts, "vit", 1); }
-void configure_deit(ConfigReader& config, Parts& parts) { add_vit(config, parts, "deit", 2); }
-
-void configure_dinov2(ConfigReader& config, Parts& parts) {
-    const Vit vit = read_vit(config);
-    const std::int64_t hidden = vit.hidden;
-    const std::int64_t ratio = config.size("mlp_ratio", 64);
-    const bool swiglu = config.flag("use_swiglu_ffn");
-    const bool bare = parts.is("Model");
-    const std::string base = bare ? "" : "dinov2.";
-    parts.add(base, "patch embedding", [&](BlockBuilder& b) {
-        vit_embeddings(b, vit, 1);
-        b.parameter("embeddings.mask_token", {1, hidden}, kVision);
-    });
-    parts.add(base + "encoder.layer.{}.", "vision layer", [&](BlockBuilder& b) {
-        b.norm_weights("norm1", hidden, norms::layer, kVision);
-        vit_attention(b, hidden, vit.qkv_bias);
-        b.parameter("layer_scale1.lambda1", {hidden}, kVision);
-        b.norm_weights("norm2", hidden, norms::layer, kVision);
-        if (swiglu) {
-            // Two thirds of the plain width, rounded up to a multiple of 8.
-            const std::int64_t width = (hidden * ratio * 2 / 3 + 7) / 8 * 8;
-            b.linear_weights("mlp.gate_proj", hidden, width, true, kVision);
-            b.linear_weights("mlp.up_proj", hidden, width, true, kVision);
-            b.linear_weights("mlp.down_proj", width, hidden, true, kVision);
-        } else {
-            b.linear_weights("mlp.fc1", hidden, ratio * hidden, true, kVision);
-            b.linear_weights("mlp.fc2", ratio * hidden, hidden, true, kVision);
-        }
-        b.parameter("layer_scale2.lambda1", {hidden}, kVision);
-    }, vit.layers);
-    parts.add(base, "vision norm", [&](BlockBuilder& b) {
-        b.norm_weights("layernorm", hidden, norms::layer, kVision);
-    });
-    // The class token beside the mean of the patches.
-    if (!bare)
-        parts.add("", "head", [&](BlockBuilder& b) {
-            b.linear_weights("classifier", 2 * hidden, parts.labels(), true, Component::head);
-        });
-}
 
 void configure_swin(ConfigReader& config, Parts& parts) {
     const std::int64_t embedding = config.size("embed_dim", kLargestCount);

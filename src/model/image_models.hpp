@@ -6,9 +6,6 @@
 
 namespace membudget {
 
-void configure_vit(ConfigReader& config, Parts& parts);
-void configure_deit(ConfigReader& config, Parts& parts);
-void configure_dinov2(ConfigReader& config, Parts& parts);
 void configure_swin(ConfigReader& config, Parts& parts);
 void configure_convnext(ConfigReader& config, Parts& parts);
 void configure_resnet(ConfigReader& config, Parts& parts);

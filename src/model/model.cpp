@@ -134,8 +134,11 @@ std::string_view name_of(OpKind kind) {
         case OpKind::causal_lm_loss: return "causal_lm_loss";
         case OpKind::masked_lm_loss: return "masked_lm_loss";
         case OpKind::pooler_loss: return "pooler_loss";
+        case OpKind::classification_loss: return "classification_loss";
         case OpKind::moe: return "moe";
         case OpKind::conv_patches: return "conv_patches";
+        case OpKind::concat: return "concat";
+        case OpKind::mean_patches: return "mean_patches";
         case OpKind::latent_expand: return "latent_expand";
         case OpKind::rotary_tables: return "rotary_tables";
         case OpKind::attention_mask: return "attention_mask";
@@ -212,7 +215,7 @@ Diagnostics unknown_keys(const Family& family, const KeyTree& config) {
     // Keys that any config may have and that decide no shape.
     constexpr std::string_view kCommon[] = {"family",      "model_type", "_class_name",
                                             "architecture", "architectures", "torch_dtype",
-                                            "dtype",       "id2label",   "num_labels",
+                                            "dtype",       "id2label",   "num_labels", "problem_type",
                                             "rope_theta",  "rope_scaling", "rope_parameters",
                                             "rms_norm_eps", "layer_norm_eps",
                                             "max_position_embeddings"};
@@ -252,6 +255,31 @@ std::int64_t label_count(const KeyTree& config) {
             count->integer() <= kLargestWidth)
             return count->integer();
     return kDefault;
+}
+
+Problem problem_of(const KeyTree& config, std::int64_t labels, Diagnostics& diagnostics) {
+    const KeyTree* given = config.find("problem_type");
+    if (given == nullptr || given->is_null())
+        return labels == 1 ? Problem::regression : Problem::single_label;
+    const std::string name = given->is(KeyTree::Kind::string) ? given->text() : std::string();
+    if (name == "single_label_classification") return Problem::single_label;
+    if (name == "multi_label_classification") return Problem::multi_label;
+    if (name == "regression") return Problem::regression;
+    diagnostics.invalid("/problem_type",
+                        "expected 'single_label_classification', 'multi_label_classification' or "
+                        "'regression'; got " + given->describe());
+    return Problem::single_label;
+}
+
+void classification_loss(BlockBuilder& builder, int logits, Problem problem) {
+    const int loss = builder.tensor("loss", 1, Rows::one);
+    builder.op(OpKind::classification_loss, "loss", place::loss, {logits}, {loss}).attributes.problem =
+        problem;
+}
+
+ModelInput class_labels(Rows rows, std::int64_t labels, Problem problem) {
+    if (problem == Problem::single_label) return {"labels", rows};
+    return {"labels", rows, labels, &dtype::fp32};
 }
 
 Result<Model> build_model(const KeyTree& config, std::string_view architecture) {

@@ -53,7 +53,8 @@ Json peak_of(const Ledger& ledger) {
 
 /// The shape for which the peak holds.
 Json shape_of(const Job& job) {
-    const bool has_sequence = job.model != nullptr || job.extents.sequence > 1;
+    const bool has_sequence = job.model != nullptr ? reads_tokens(*job.model) : job.extents.sequence > 1;
+    const bool has_images = job.extents.images > 0;
     const std::int64_t parameters = job.model != nullptr
                                         ? count_parameters(*job.model).total.count()
                                         : job.anonymous_parameters;
@@ -65,6 +66,9 @@ Json shape_of(const Job& job) {
             {"target_length", job.extents.target_sequence > 1 && has_sequence
                                   ? Json(job.extents.target_sequence)
                                   : Json(nullptr)},
+            {"images", has_images ? Json(job.extents.images) : Json(nullptr)},
+            {"image_height", has_images ? Json(job.model->image.height) : Json(nullptr)},
+            {"image_width", has_images ? Json(job.model->image.width) : Json(nullptr)},
             {"data_parallel", job.data.ranks()}};
 }
 

@@ -12,18 +12,22 @@ bool rotated(const KernelCall& call, std::size_t input) {
     });
 }
 
+std::int64_t sequences_of(const KernelCall& call, std::size_t input) {
+    return call.input_tensor(input).rows == Rows::patches ? call.extents.images : call.extents.batch;
+}
+
 std::int64_t sequence_of(const KernelCall& call, std::size_t input) {
-    return call.rows(call.input_tensor(input)) / call.extents.batch;
+    return call.rows(call.input_tensor(input)) / sequences_of(call, input);
 }
 
 std::int64_t scores_numel(const KernelCall& call) {
     return detail::checked_mul(
-        detail::checked_mul(call.extents.batch, call.attributes().heads),
+        detail::checked_mul(sequences_of(call, 0), call.attributes().heads),
         detail::checked_mul(sequence_of(call, 0), sequence_of(call, 1)));
 }
 
 Ref flatten(KernelCall& call, Ref x, bool head_major) {
-    return call.extents.batch > 1 && !head_major ? call.tape.copy(std::move(x)) : x;
+    return sequences_of(call, 0) > 1 && !head_major ? call.tape.copy(std::move(x)) : x;
 }
 
 Tape::ViewGradient transposed_gradient(std::int64_t heads) {
@@ -34,7 +38,7 @@ Ref untransposed(KernelCall& call, std::size_t input) {
     const OpAttributes& a = call.attributes();
     // Falcon cuts its projection by indexing, which takes gradients of any layout.
     // What a cache holds is a tensor of its own.
-    if (rotated(call, input) || a.form == AttentionForm::falcon || (call.cached && input > 0))
+    if (rotated(call, input) || a.form == AttentionForm::falcon || a.unbound || (call.cached && input > 0))
         return call.in(input);
     const std::int64_t heads = input == 0 || a.kv_heads == 0 ? a.heads : a.kv_heads;
     return call.tape.view(call.in(input), transposed_gradient(heads));
@@ -68,7 +72,7 @@ Ref drop_probabilities(KernelCall& call, Ref probabilities) {
 }
 
 Ref merge_heads(KernelCall& call, Ref out) {
-    if (call.extents.batch == 1 && call.attributes().heads == 1) return out;
+    if (sequences_of(call, 0) == 1 && call.attributes().heads == 1) return out;
     return call.tape.copy(call.tape.view(std::move(out), Tape::ViewGradient::copy));
 }
 

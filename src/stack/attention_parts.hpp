@@ -8,6 +8,8 @@ namespace membudget::kernel {
 
 /// Whether an input of the attention comes from a rotation, whose gradient is copied there.
 [[nodiscard]] bool rotated(const KernelCall& call, std::size_t input);
+/// Sequences over which an input runs: those of the micro-batch, or its images.
+[[nodiscard]] std::int64_t sequences_of(const KernelCall& call, std::size_t input);
 /// Tokens per sequence of an input.
 [[nodiscard]] std::int64_t sequence_of(const KernelCall& call, std::size_t input);
 /// Elements of batch x heads x queries x keys.

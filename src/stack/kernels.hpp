@@ -53,5 +53,11 @@ void eager_attention(KernelCall& call);
 void causal_lm_loss(KernelCall& call);
 void masked_lm_loss(KernelCall& call);
 void small_loss(KernelCall& call);
+void classification_loss(KernelCall& call);
+
+// kernels_vision.cpp
+void conv_patches(KernelCall& call);
+void concat(KernelCall& call);
+void mean_patches(KernelCall& call);
 
 }  // namespace membudget::kernel

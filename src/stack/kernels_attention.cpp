@@ -123,6 +123,28 @@ void masked_attention(KernelCall& call) {
                                             call.numel(call.output_tensor(0)), how));
 }
 
+/// Which keys a token attends to on both sides, as booleans; nothing where that is all of them
+/// [masking_utils.py create_bidirectional_mask, create_bidirectional_sliding_window_mask,
+/// _ignore_bidirectional_mask_sdpa].
+Ref bidirectional_mask(KernelCall& call) {
+    Tape& tape = call.tape;
+    const std::int64_t s = call.extents.sequence;
+    const std::int64_t square = detail::checked_mul(s, s);
+    const std::int64_t window = call.attributes().window;
+    const bool padded = call.extents.padding_mask;
+    Ref mask;
+    if (window > 0 && (padded || s >= window)) {
+        // abs(q - k) <= window, of int64 positions, then and-ed with what allows everything.
+        Ref distance = tape.fresh(square, dtype::int64, "signed distances");
+        distance = tape.fresh(square, dtype::int64, "distances");
+        mask = tape.fresh(square, dtype::boolean, "window");
+        distance.reset();
+        for (int i = 0; i < 2; ++i) mask = tape.fresh(square, dtype::boolean, "window");
+    }
+    if (padded) mask = tape.fresh(detail::checked_mul(call.extents.batch, square), dtype::boolean, "mask");
+    return mask;
+}
+
 /// Classes without a choice run their own function whatever is asked for.
 bool run_form(KernelCall& call) {
     return has_no_choice(call.attributes().form) && run_eager_form(call);
@@ -135,11 +157,13 @@ void math_attention(KernelCall& call) {
 }
 
 void additive_mask(KernelCall& call) {
-    // Without padding and causality there is nothing to mask [masking_utils.py
-    // create_bidirectional_mask].
-    if (!call.attributes().causal && !call.extents.padding_mask) return;
     const std::int64_t s = call.extents.sequence;
     const std::int64_t numel = detail::checked_mul(call.extents.batch, detail::checked_mul(s, s));
+    if (!call.attributes().causal) {
+        const Ref allowed = bidirectional_mask(call);
+        if (allowed) call.out(0, call.tape.fresh(numel, call.activation_dtype(), "mask"));
+        return;
+    }
     const Ref allowed = call.tape.fresh(detail::checked_mul(s, s), dtype::boolean, "allowed");
     Ref mask = call.tape.fresh(numel, call.activation_dtype(), "mask");
     if (call.attributes().form == AttentionForm::mpt)
@@ -153,6 +177,10 @@ void no_mask(KernelCall& call) {
 
 void sdpa_mask(KernelCall& call) {
     if (has_no_choice(call.attributes().form)) return additive_mask(call);
+    if (!call.attributes().causal) {
+        if (Ref mask = bidirectional_mask(call)) call.out(0, std::move(mask));
+        return;
+    }
     // Skipped when is_causal says the same: no padding, and a window that covers the sequence.
     const std::int64_t s = call.extents.sequence;
     const bool windowed = call.attributes().window > 0 && call.attributes().window < s;
@@ -171,7 +199,7 @@ void flash_attention(KernelCall& call) {
     // A mask rules the flash kernel out: the memory-efficient one takes its place
     // [aten/src/ATen/native/transformers/cuda/sdp_utils.cpp check_for_attn_mask].
     if (has_mask(call)) return masked_attention(call);
-    const std::int64_t batch = call.extents.batch;
+    const std::int64_t batch = sequences_of(call, 0);
     const std::int64_t queries = sequence_of(call, 0);
     const auto product = [](std::int64_t x, std::int64_t y, std::int64_t z) {
         return detail::checked_mul(x, detail::checked_mul(y, z));

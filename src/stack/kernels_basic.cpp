@@ -84,7 +84,9 @@ void add(KernelCall& call) {
     call.out(0, call.tape.add(call.in(0), call.inputs() > 1 ? call.in(1) : call.parameter(0)));
 }
 
-void multiply(KernelCall& call) { call.out(0, call.tape.mul(call.in(0), call.in(1))); }
+void multiply(KernelCall& call) {
+    call.out(0, call.tape.mul(call.in(0), call.inputs() > 1 ? call.in(1) : call.parameter(0)));
+}
 
 /// Falcon's fused projection: queries are a slice, keys and values are indexed (a copy), then all of
 /// them spread over the query heads [models/falcon/modeling_falcon.py FalconAttention._split_heads].

@@ -16,8 +16,29 @@ void causal_lm_loss(KernelCall& call) {
 }
 
 void masked_lm_loss(KernelCall& call) {
-    call.out(0, call.tape.cross_entropy(call.in(0), Ref(), call.rows(call.input_tensor(0)),
+    Ref logits = call.in(0);
+    // `logits = logits.float()` [transformers loss/loss_utils.py ForMaskedLMLoss].
+    if (call.attributes().widened) logits = call.tape.cast(std::move(logits), dtype::fp32);
+    call.out(0, call.tape.cross_entropy(logits, Ref(), call.rows(call.input_tensor(0)),
                                         call.input_tensor(0).width));
+}
+
+void classification_loss(KernelCall& call) {
+    Tape& tape = call.tape;
+    Ref logits = call.in(0);
+    const std::int64_t rows = call.rows(call.input_tensor(0));
+    const std::int64_t classes = call.input_tensor(0).width;
+    if (call.attributes().problem == Problem::single_label)
+        return call.out(0, tape.cross_entropy(std::move(logits), Ref(), rows, classes));
+    // Both other losses run in fp32 under autocast [autocast_mode.h AT_FORALL_FP32], keep the logits, and
+    // make one gradient [derivatives.yaml: mse_loss, binary_cross_entropy_with_logits].
+    if (tape.autocast() != nullptr) logits = tape.cast(std::move(logits), dtype::fp32);
+    Ref loss = tape.fresh(1, logits.dtype(), "loss");
+    Tape::NodeBuilder node(tape, "loss", {&logits});
+    node.save(logits);
+    node.grad(0, "grad logits");
+    node.finish(loss);
+    call.out(0, std::move(loss));
 }
 
 void small_loss(KernelCall& call) { call.out(0, call.tape.mean(call.in(0), 1)); }

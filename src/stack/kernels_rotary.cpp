@@ -99,6 +99,23 @@ void rotate_pairs_wide(KernelCall& call, const Ref& q_in, const Ref& k_in) {
     call.out(1, tape.cast(k_rotated, type));
 }
 
+/// ModernBERT [models/modernbert/modeling_modernbert.py apply_rotary_pos_emb]: each factor has a copy in
+/// fp32 of its own, and both sums are cast back at the end.
+void rotate_halves_wide(KernelCall& call, const Ref& q, const Ref& k) {
+    Tape& tape = call.tape;
+    const auto wide = [&](const Ref& x) {
+        const Ref straight = tape.mul(tape.cast(x, dtype::fp32), call.in(2));
+        Ref half = cross(tape, tape.cast(x, dtype::fp32));
+        const Ref crossed = tape.mul(half, call.in(3));
+        half.reset();
+        return tape.add(straight, crossed);
+    };
+    const Ref q_rotated = wide(q);
+    const Ref k_rotated = wide(k);
+    call.out(0, tape.cast(q_rotated, q.dtype()));
+    call.out(1, tape.cast(k_rotated, k.dtype()));
+}
+
 /// cat([x1 * cos - x2 * sin, x2 * cos + x1 * sin]) of the even and odd elements
 /// [modeling_deepseek_v3.py apply_rotary_pos_emb_interleave].
 Ref rotate_even_odd(Tape& tape, const Ref& even, const Ref& odd, const Ref& cos, const Ref& sin) {
@@ -209,7 +226,8 @@ void hf_rotary(KernelCall& call) {
     // Falcon cuts its projection by indexing, which takes gradients of any layout.
     const OpAttributes& a = call.attributes();
     const auto gradient = [&](std::int64_t heads) {
-        return a.form == AttentionForm::falcon ? ViewGradient::view : transposed_gradient(heads);
+        const bool any = a.form == AttentionForm::falcon || a.unbound;
+        return any ? ViewGradient::view : transposed_gradient(heads);
     };
     const Ref q = call.tape.view(call.in(0), gradient(a.heads));
     const Ref k = call.tape.view(call.in(1), gradient(a.kv_heads));
@@ -219,6 +237,7 @@ void hf_rotary(KernelCall& call) {
         return;
     }
     if (rotation == Rotation::pairs) return rotate_pairs(call, q, k);
+    if (rotation == Rotation::halves_wide) return rotate_halves_wide(call, q, k);
     if (rotation == Rotation::pairs_wide) return rotate_pairs_wide(call, q, k);
     call.out(0, rotate_part(call, q, call.in(2), call.in(3)));
     call.out(1, rotate_part(call, k, call.in(2), call.in(3)));

@@ -160,7 +160,7 @@ void BlockRun::run_op(std::size_t index) {
     call.early.reset();
     for (Ref& local : locals) locals_.emplace_back(std::move(local), scope_end(index));
     locals.clear();
-    if (op.kind == OpKind::embedding && block_.input < 0) {
+    if (block_.input < 0 && (op.kind == OpKind::embedding || op.kind == OpKind::conv_patches)) {
         activations_ = &tensors_[at(op.outputs[0])].dtype();
         if (options_.input_gradients) tape_.require_grad(tensors_[at(op.outputs[0])]);
     }

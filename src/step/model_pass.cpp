@@ -24,7 +24,7 @@ bool is_recorded(const Block& block, const BlockInput& input) {
 
 bool is_loss(OpKind kind) {
     return kind == OpKind::causal_lm_loss || kind == OpKind::masked_lm_loss ||
-           kind == OpKind::pooler_loss;
+           kind == OpKind::pooler_loss || kind == OpKind::classification_loss;
 }
 
 }  // namespace
@@ -448,6 +448,14 @@ void ModelPass::backward_group(const Group& group, Tape::BoundaryGradient& gradi
     }
 }
 
+std::size_t ModelPass::first_use(std::size_t shared) const {
+    for (std::size_t g = 0; g < groups_.size(); ++g)
+        for (const std::size_t index : groups_[g].visits)
+            for (const Tensor& tensor : block(visits_[index]->layer.block).tensors)
+                if (tensor.shared == static_cast<int>(shared)) return g;
+    return groups_.size();
+}
+
 void ModelPass::backward(std::vector<StepNode>& out) {
     std::vector<Event> events;
     communication_.begin_backward(first_micro_batch_, events);
@@ -458,13 +466,20 @@ void ModelPass::backward(std::vector<StepNode>& out) {
     const bool later = communication_.keeps_root();
     if (!later) end_of_block(block(head_block_), *head_, events);
     out.push_back(node(Phase::backward, "backward", head_block_, std::move(events)));
-    for (std::size_t g = groups_.size(); g-- > 0;) backward_group(groups_[g], gradient, out);
-    std::vector<Event> last;
     // A reentrant region's arguments that are no inputs stay with its node, as long as the loss does
     // [torch/utils/checkpoint.py CheckpointFunction, ctx.run_function].
     const bool stay = job_.checkpointing.enabled && job_.checkpointing.reentrant;
+    std::vector<Event> last;
+    for (std::size_t g = groups_.size(); g-- > 0;) {
+        backward_group(groups_[g], gradient, out);
+        // A shared tensor goes with the last of the regions or nodes that refer to it.
+        std::vector<Event> freed;
+        for (std::size_t i = 0; i < shared_.size(); ++i)
+            if (shared_[i].dtype != nullptr && !stay && first_use(i) == g) stem_->drop_shared(freed, i);
+        if (!freed.empty()) out.push_back(node(Phase::backward, "backward", stem_block_, std::move(freed)));
+    }
     for (std::size_t i = 0; i < shared_.size(); ++i)
-        if (shared_[i].dtype != nullptr && !stay) stem_->drop_shared(last, i);
+        if (shared_[i].dtype != nullptr && !stay && first_use(i) == groups_.size()) stem_->drop_shared(last, i);
     communication_.before_backward(block(stem_block_), last);
     stem_->backward(last, gradient);
     end_of_block(block(stem_block_), *stem_, last);

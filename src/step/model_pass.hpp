@@ -75,6 +75,8 @@ private:
     void end_of_forward(std::vector<StepNode>& out);
     void autocast_exits(std::vector<StepNode>& out);
     void end_of_base_model(std::vector<Event>& events);
+    /// The first group whose blocks read the shared tensor, or the number of groups.
+    [[nodiscard]] std::size_t first_use(std::size_t shared) const;
     void backward_group(const Group& group, Tape::BoundaryGradient& gradient, std::vector<StepNode>& out);
     Tape::BoundaryGradient backward_unit(const Group& group, Tape::BoundaryGradient gradient,
                                          std::vector<StepNode>& nodes, bool fresh);

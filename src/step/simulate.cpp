@@ -38,6 +38,19 @@ StepNode leaf(Phase phase, const char* pass, std::vector<Event> events) {
     return node;
 }
 
+std::string_view unit_of(Rows rows) {
+    switch (rows) {
+        case Rows::one: return "x 1";
+        case Rows::batch: return "sequences";
+        case Rows::positions: return "positions";
+        case Rows::tokens: return "tokens";
+        case Rows::target_tokens: return "target tokens";
+        case Rows::images: return "images";
+        case Rows::patches: return "patches";
+    }
+    return "";
+}
+
 /// Model states of a count of parameters without an architecture: one array each.
 void anonymous_states(const Job& job, Step& step, std::vector<Event>& start) {
     const Precision& precision = job.precision;
@@ -165,16 +178,31 @@ StepNode StepBuilder::micro_batch(GradientMode mode, bool first) {
     return whole;
 }
 
-/// Token ids and labels, int64 each: they wait on the device before the step begins.
+/// The batch waits on the device before the step begins.
 void StepBuilder::inputs(std::vector<Event>& start) {
-    const std::int64_t tokens = job_.extents.rows(Rows::tokens);
     const TermId term = step_.terms.intern("activations/inputs");
-    const std::int64_t bytes = byte_count(tokens, dtype::int64);
-    start.push_back({bytes, rounding_of(bytes, job_.backend), 2, -1, term, {kNoOp, "token ids and labels"}});
-    note(step_.notes, term,
-         {Basis::exact, Total::allocated,
-          fmt::format("2 x {} tokens x 8 B (int64 ids and labels)", group_digits(tokens)),
-          "torch.long token ids"});
+    std::vector<ModelInput> inputs = job_.model->inputs;
+    if (job_.extents.padding_mask && reads_tokens(*job_.model)) inputs.push_back({"attention mask"});
+    std::string formula;
+    for (std::size_t i = 0; i < inputs.size();) {
+        const ModelInput& first = inputs[i];
+        std::string names;
+        std::int32_t equal = 0;  // inputs of one shape stand together
+        for (; i < inputs.size() && inputs[i].rows == first.rows && inputs[i].width == first.width &&
+               inputs[i].dtype == first.dtype;
+             ++i, ++equal)
+            names += fmt::format("{}{}", names.empty() ? "" : equal > 1 ? ", " : " and ", inputs[i].name);
+        const Dtype& type = first.dtype != nullptr ? *first.dtype : *job_.precision.parameters;
+        const std::int64_t rows = job_.extents.rows(first.rows);
+        const std::int64_t bytes = byte_count(detail::checked_mul(rows, first.width), type);
+        start.push_back({bytes, rounding_of(bytes, job_.backend), equal, -1, term,
+                         {kNoOp, first.rows == Rows::tokens ? "token ids and labels" : "images and labels"}});
+        formula += fmt::format("{}{}{} {}{} x {} B ({} {})", formula.empty() ? "" : " + ",
+                               equal > 1 ? fmt::format("{} x ", equal) : "", group_digits(rows), unit_of(first.rows),
+                               first.width > 1 ? fmt::format(" x {}", group_digits(first.width)) : "",
+                               type.bits / 8, type.name, names);
+    }
+    note(step_.notes, term, {Basis::exact, Total::allocated, std::move(formula), "arguments of the class's forward"});
 }
 
 void StepBuilder::derive() {

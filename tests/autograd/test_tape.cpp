@@ -226,3 +226,19 @@ TEST_CASE("a tensor that is handed over is freed on the other side", "[autograd]
     Ref z = b.tape.unary_saving_output(x, "tanh");
     CHECK(b.tape.hand_over(z));
 }
+
+TEST_CASE("a gradient that another node still holds is cloned for the parameter", "[autograd]") {
+    // x + w of one shape hands the same tensor to both: `.grad` is a copy of it.
+    Bench b;
+    const std::size_t weight = b.tape.add_leaf({4, &dtype::fp32, true});
+    const Ref x = b.input(4);
+    b.backward(b.tape.add(x, b.tape.parameter(weight)));
+    CHECK(b.allocations_of("cloned gradient") == 1);
+    CHECK(b.tape.gradient_of(x).exists);
+
+    // Without the other holder the tensor itself becomes `.grad`.
+    Bench alone;
+    const std::size_t only = alone.tape.add_leaf({4, &dtype::fp32, true});
+    alone.backward(alone.tape.add_scalar(alone.tape.parameter(only)));
+    CHECK(alone.allocations_of("cloned gradient") == 0);
+}

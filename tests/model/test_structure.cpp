@@ -23,7 +23,8 @@ void check_dataflow(const Block& block) {
         made[i] = block.tensors[i].shared >= 0 || static_cast<int>(i) == block.input;
     for (const Op& op : block.ops) {
         INFO(op.name);
-        for (const int input : op.inputs) CHECK(made[static_cast<std::size_t>(input)]);
+        for (const int input : op.inputs)  // images are the batch's
+            CHECK((made[static_cast<std::size_t>(input)] || op.kind == OpKind::conv_patches));
         for (const int output : op.outputs) {
             const auto index = static_cast<std::size_t>(output);
             if (block.tensors[index].shared < 0) CHECK_FALSE(made[index]);
@@ -34,7 +35,8 @@ void check_dataflow(const Block& block) {
     if (block.output >= 0) CHECK(made[static_cast<std::size_t>(block.output)]);
 }
 
-/// Each parameter is read by exactly one op, but for another name of a tensor in the same block.
+/// Each parameter is read by exactly one op, but for another name of a tensor in the same block, and for
+/// the mask token, which only masked pretraining reads.
 void check_parameters(const Block& block) {
     std::vector<int> readers(block.parameters.size(), 0);
     for (const Op& op : block.ops)
@@ -44,8 +46,9 @@ void check_parameters(const Block& block) {
     CHECK(names.size() == block.parameters.size());
     for (std::size_t i = 0; i < readers.size(); ++i) {
         INFO(block.parameters[i].name);
-        const bool other_name = names.count(block.parameters[i].tied_to) > 0;
-        CHECK(readers[i] == (other_name ? 0 : 1));
+        const bool unread = names.count(block.parameters[i].tied_to) > 0 ||
+                            block.parameters[i].name == "embeddings.mask_token";
+        CHECK(readers[i] == (unread ? 0 : 1));
     }
 }
 

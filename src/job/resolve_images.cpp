@@ -1,0 +1,68 @@
+// What the model itself says about the shape of a job: its images, and parameters that nothing uses.
+
+#include <algorithm>
+
+#include <fmt/format.h>
+
+#include "job/resolver.hpp"
+
+namespace membudget {
+
+bool reads_tokens(const Model& model) {
+    // Models whose step is not simulated have no list of inputs.
+    return model.inputs.empty() || std::any_of(model.inputs.begin(), model.inputs.end(), [](const ModelInput& input) {
+               return input.rows == Rows::tokens;
+           });
+}
+
+/// Images of a micro-batch, and how many rows they make in a vision tower.
+void Resolver::images() {
+    const auto& given = spec_.training.images;
+    const Model* model = job_.model.get();
+    if (model == nullptr || model->image.rows == 0) {
+        if (given.value_or(0) > 0 && (model == nullptr || model->step_unsupported.empty()))
+            problems_.invalid("/training/images", fmt::format("expected no images, which the model does not read; got {}",
+                                                              *given));
+        return;
+    }
+    std::int64_t each = given.value_or(1);
+    if (!reads_tokens(*model)) {
+        if (spec_.training.sequence_length)
+            problems_.invalid("/training/sequence_length",
+                              fmt::format("expected no length: the model reads images, not tokens; got {}",
+                                          *spec_.training.sequence_length),
+                              "the config's image_size and patch_size give the length");
+        if (each != 1)
+            problems_.invalid("/training/images",
+                              fmt::format("expected 1: each sample of an image model is one; got {}", each),
+                              "training.micro_batch_size is the number of images");
+        each = 1;
+    } else if (!given) {
+        assume("training.images", "training.images is not given: 1 image per sequence", "");
+    }
+    job_.extents.images = detail::checked_mul(job_.extents.batch, each);
+    job_.extents.patches = detail::checked_mul(job_.extents.images, model->image.rows);
+}
+
+/// A parameter that no op uses gets no gradient, and so no optimizer state.
+void Resolver::leave_unused() {
+    if (job_.model == nullptr || !job_.model->step_unsupported.empty()) return;
+    const auto unused = [](const Block& block, std::size_t index) {
+        const Parameter& parameter = block.parameters[index];
+        return parameter.trainable && parameter.tied_to.empty() &&
+               std::none_of(block.ops.begin(), block.ops.end(), [&](const Op& op) {
+                   return std::find(op.parameters.begin(), op.parameters.end(), static_cast<int>(index)) !=
+                          op.parameters.end();
+               });
+    };
+    std::shared_ptr<Model> changed;
+    for (std::size_t b = 0; b < job_.model->blocks.size(); ++b)
+        for (std::size_t i = 0; i < job_.model->blocks[b].parameters.size(); ++i) {
+            if (!unused(job_.model->blocks[b], i)) continue;
+            if (changed == nullptr) changed = std::make_shared<Model>(*job_.model);
+            changed->blocks[b].parameters[i].trainable = false;
+        }
+    if (changed != nullptr) job_.model = std::move(changed);
+}
+
+}  // namespace membudget

@@ -1,0 +1,260 @@
+#include "model/vit.hpp"
+
+#include <algorithm>
+
+#include "model/decoder.hpp"
+#include "model/parts.hpp"
+
+namespace membudget {
+namespace {
+
+constexpr Component kVision = Component::vision;
+
+/// The same places in the ledger as those of text models; the parameters are the vision's.
+constexpr Place vision(Place place) { return {place.term, kVision}; }
+
+Block build_stem(const VitPlan& plan) {
+    BlockBuilder b("patch embedding");
+    const int pixels = b.tensor("pixel_values", plan.channels * plan.image * plan.image, Rows::images);
+    std::vector<int> tokens{b.parameter("embeddings.cls_token", {1, 1, plan.hidden}, kVision)};
+    if (plan.distilled)
+        tokens.push_back(b.parameter("embeddings.distillation_token", {1, 1, plan.hidden}, kVision));
+    if (plan.mask_token) b.parameter("embeddings.mask_token", {1, plan.hidden}, kVision);
+    const int positions = b.parameter("embeddings.position_embeddings",
+                                      {1, plan.patches() + plan.tokens(), plan.hidden}, kVision);
+    const std::string name = "embeddings.patch_embeddings.projection";
+    const int weight = b.parameter(join(name, "weight"),
+                                   {plan.hidden, plan.channels, plan.patch, plan.patch}, kVision);
+    const int bias = b.parameter(join(name, "bias"), {plan.hidden}, kVision);
+
+    const int patches = b.tensor(name, detail::checked_mul(plan.patches(), plan.hidden), Rows::images);
+    b.op(OpKind::conv_patches, name, place::embedding, {pixels}, {patches}, {weight, bias});
+    const int joined = b.tensor("embeddings.tokens", plan.hidden, Rows::patches);
+    b.op(OpKind::concat, "embeddings.tokens", place::embedding, {patches}, {joined}, tokens);
+    int x = b.tensor("embeddings.sum", plan.hidden, Rows::patches);
+    b.op(OpKind::add, "embeddings.sum", place::embedding, {joined}, {x}, {positions});
+    x = b.dropout(x, "embeddings.dropout", plan.dropout, place::embedding);
+    b.hold_until_model_end(x);
+    return std::move(b).finish(x);
+}
+
+/// Builds a layer: attention and MLP, each after a norm, each added to what came in.
+class VitLayerBuilder {
+public:
+    explicit VitLayerBuilder(const VitPlan& plan) : plan_(plan), builder_("vision layer") {}
+
+    Block build();
+
+private:
+    int attention(int x);
+    int mlp(int x);
+    int gated_mlp(int x);
+    int scaled(int x, std::string_view name, Place place);
+    template <class Function>
+    int after_norm(int x, std::string_view name, Function&& function) {
+        const auto scope = builder_.scope();  // the result of the norm keeps a name until f returns
+        const int normed = builder_.hold(builder_.norm(x, name, norms::layer));
+        return function(normed);
+    }
+
+    const VitPlan& plan_;
+    BlockBuilder builder_;
+};
+
+int VitLayerBuilder::attention(int x) {
+    BlockBuilder& b = builder_;
+    const auto function = b.scope();
+    const Place place = vision(place::attention);
+    const auto projection = [&](std::string_view name) {
+        return b.hold(b.linear(x, join("attention", name), plan_.hidden, plan_.qkv_bias, place));
+    };
+    const int q = projection("q_proj");
+    const int k = projection("k_proj");
+    const int v = projection("v_proj");
+    const int context = b.tensor("attention", plan_.hidden, Rows::patches);
+    OpAttributes& attributes =
+        b.op(OpKind::attention, "attention", place, {q, k, v}, {context}).attributes;
+    attributes.heads = plan_.heads;
+    attributes.kv_heads = plan_.heads;
+    attributes.head_dim = plan_.hidden / plan_.heads;
+    attributes.value_dim = attributes.head_dim;
+    attributes.causal = false;
+    attributes.softmax_in_dtype = plan_.softmax_in_dtype;
+    attributes.dropout = plan_.attention_dropout;
+    return b.linear(context, "attention.o_proj", plan_.hidden, true, place);
+}
+
+int VitLayerBuilder::mlp(int x) {
+    const auto function = builder_.scope();
+    const Place place = vision(place::mlp);
+    if (plan_.gated) return gated_mlp(x);
+    const int up = builder_.linear(x, "mlp.fc1", plan_.width, true, place);
+    const int active = builder_.activation(up, "mlp.activation_fn", plan_.act, place);
+    return builder_.linear(active, "mlp.fc2", plan_.hidden, true, place);
+}
+
+int VitLayerBuilder::gated_mlp(int x) {
+    const Place place = vision(place::mlp);
+    const int gate = builder_.linear(x, "mlp.gate_proj", plan_.width, true, place);
+    const int up = builder_.linear(x, "mlp.up_proj", plan_.width, true, place);
+    const int active = builder_.gated_activation(gate, up, "mlp.act_fn", Act::silu, place);
+    return builder_.linear(active, "mlp.down_proj", plan_.hidden, true, place);
+}
+
+/// What the layer does with a sublayer's result before it adds it.
+int VitLayerBuilder::scaled(int x, std::string_view name, Place place) {
+    if (!plan_.layer_scale) return builder_.dropout(x, "dropout", plan_.dropout, place);
+    const int lambda = builder_.parameter(join(name, "lambda1"), {plan_.hidden}, kVision);
+    const int out = builder_.tensor(std::string(name), plan_.hidden, Rows::patches);
+    builder_.op(OpKind::multiply, std::string(name), place, {x}, {out}, {lambda});
+    return out;
+}
+
+Block VitLayerBuilder::build() {
+    BlockBuilder& b = builder_;
+    const int x = b.input(plan_.hidden, Rows::patches);
+    int y = after_norm(x, plan_.first_norm, [this](int n) { return attention(n); });
+    y = scaled(y, "layer_scale1", place::attention);
+    const int residual = b.hold(b.add(y, x, "attention.residual"));
+    y = after_norm(residual, plan_.second_norm, [this](int n) { return mlp(n); });
+    y = scaled(y, "layer_scale2", place::mlp);
+    y = b.add(y, residual, "mlp.residual");
+    b.set_checkpointable();
+    Block block = std::move(b).finish(y);
+    for (Parameter& parameter : block.parameters) parameter.component = kVision;
+    return block;
+}
+
+Block build_head(const VitPlan& plan, bool bare, bool teacher, std::int64_t labels, Problem problem) {
+    BlockBuilder b("head");
+    int x = b.input(plan.hidden, Rows::patches);
+    const auto in_base = [&](std::string_view name) {
+        return bare ? std::string(name) : join(plan.base, name);
+    };
+    x = b.hold(b.norm(x, in_base("layernorm"), norms::layer));
+    for (const std::string_view name : {"weight", "bias"})
+        b.parameter_named(join(in_base("layernorm"), name)).component = kVision;
+    const auto first_token = [&] {
+        const int first = b.tensor("first_token", plan.hidden, Rows::images);
+        b.op(OpKind::split, "first_token", place::head, {x}, {first});
+        return first;
+    };
+    if (bare) {
+        int pooled = x;
+        if (plan.pooler) {
+            pooled = b.linear(first_token(), "pooler.dense", plan.pooled, true, vision(place::head));
+            pooled = b.hold(b.activation(pooled, "pooler.activation", plan.pooler_act, place::head));
+        }
+        b.end_base_model();
+        b.op(OpKind::pooler_loss, "loss", place::loss, {pooled}, {b.tensor("loss", 1, Rows::one)});
+        return std::move(b).finish(-1);
+    }
+    b.end_base_model();
+    if (teacher) {  // two classifiers without a loss
+        b.linear_weights("cls_classifier", plan.hidden, labels, true, Component::head);
+        b.linear_weights("distillation_classifier", plan.hidden, labels, true, Component::head);
+        return std::move(b).finish(-1);
+    }
+    int features = b.hold(first_token());
+    if (plan.joins_mean) {
+        const int patches = b.hold(b.tensor("patch_tokens", detail::checked_mul(plan.patches(), plan.hidden), Rows::images));
+        b.op(OpKind::split, "patch_tokens", place::head, {x}, {patches}).attributes.sliced = true;
+        const int mean = b.tensor("mean", plan.hidden, Rows::images);
+        b.op(OpKind::mean_patches, "mean", place::head, {patches}, {mean});
+        const int both = b.hold(b.tensor("linear_input", 2 * plan.hidden, Rows::images));
+        b.op(OpKind::concat, "linear_input", place::head, {features, mean}, {both});
+        features = both;
+    }
+    classification_loss(b, b.hold(b.linear(features, "classifier", labels, true, place::head)), problem);
+    return std::move(b).finish(-1);
+}
+
+/// What all of these configs say.
+void read_vit(ConfigReader& config, VitPlan& plan) {
+    plan.hidden = config.size("hidden_size");
+    plan.layer_count = config.size("num_hidden_layers", kLargestCount);
+    plan.heads = config.size("num_attention_heads", kLargestCount);
+    plan.channels = config.size("num_channels", kLargestCount);
+    plan.patch = config.size("patch_size", kLargestCount);
+    plan.image = config.size("image_size", kLargestCount);
+    plan.qkv_bias = config.flag("qkv_bias");
+    plan.act = config.activation("hidden_act");
+    plan.dropout = config.probability("hidden_dropout_prob");
+    plan.attention_dropout = config.probability("attention_probs_dropout_prob");
+    config.divides("hidden_size", plan.hidden, "num_attention_heads", plan.heads);
+}
+
+}  // namespace
+
+Result<Model> vit_family(const Family& family, const KeyTree& config, std::string_view architecture,
+                         ConfigureVit configure) {
+    Diagnostics diagnostics;
+    const std::string chosen = choose_architecture(family, config, architecture, diagnostics);
+    ConfigReader reader(config, "", family.name, family.keys, diagnostics);
+    VitPlan plan;
+    configure(reader, plan);
+    const std::int64_t labels = label_count(config);
+    const Problem problem = problem_of(config, labels, diagnostics);
+    if (!diagnostics.empty()) return diagnostics;
+
+    const bool bare = chosen.ends_with("Model");
+    const bool teacher = chosen.ends_with("WithTeacher");
+    const std::string base = bare ? std::string() : std::string(plan.base) + ".";
+    Model model;
+    model.blocks.push_back(build_stem(plan));
+    model.blocks.push_back(VitLayerBuilder(plan).build());
+    model.blocks.push_back(build_head(plan, bare, teacher, labels, problem));
+    model.sections.push_back({base, 0, {0}, 1});
+    model.sections.push_back({base + std::string(plan.layers) + ".{}.", 0, {1}, plan.layer_count});
+    model.sections.push_back({"", 0, {2}, 1});
+
+    model.image = {plan.channels, plan.image, plan.image, plan.patches() + plan.tokens(), plan.patches()};
+    model.inputs = {{"pixels", Rows::images, model.image.pixels(), nullptr}};
+    if (!bare) model.inputs.push_back(class_labels(Rows::images, labels, problem));
+    model.family = family.name;
+    model.architecture = chosen;
+    model.source = family.source;
+    model.notes = reader.notes();
+    model.step_unsupported = teacher ? "the class computes no loss" : plan.step_unsupported;
+    model.facts.hidden_size = plan.hidden;
+    model.facts.layers = plan.layer_count;
+    model.facts.heads = plan.heads;
+    model.facts.kv_heads = plan.heads;
+    model.facts.head_dim = plan.hidden / plan.heads;
+    model.facts.intermediate_size = plan.width;
+    return model;
+}
+
+void configure_vit(ConfigReader& config, VitPlan& plan) {
+    read_vit(config, plan);
+    plan.width = config.size("intermediate_size");
+    plan.pooler = true;
+    plan.pooled = config.size_or("pooler_output_size", plan.hidden);
+    plan.pooler_act = config.activation("pooler_act");
+}
+
+void configure_deit(ConfigReader& config, VitPlan& plan) {
+    configure_vit(config, plan);
+    plan.base = "deit";
+    plan.distilled = true;
+}
+
+void configure_dinov2(ConfigReader& config, VitPlan& plan) {
+    read_vit(config, plan);
+    plan.base = "dinov2";
+    plan.layers = "encoder.layer";
+    plan.first_norm = "norm1";
+    plan.second_norm = "norm2";
+    plan.mask_token = config.flag("use_mask_token");
+    plan.layer_scale = true;
+    plan.softmax_in_dtype = true;
+    plan.joins_mean = true;
+    const std::int64_t ratio = config.size("mlp_ratio", 64);
+    plan.gated = config.flag("use_swiglu_ffn");
+    // Two thirds of the plain width, rounded up to a multiple of 8.
+    plan.width = plan.gated ? (plan.hidden * ratio * 2 / 3 + 7) / 8 * 8 : ratio * plan.hidden;
+    if (config.probability("drop_path_rate") > 0)
+        plan.step_unsupported = "stochastic depth (drop_path_rate) is not modelled";
+}
+
+}  // namespace membudget

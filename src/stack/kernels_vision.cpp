@@ -1,0 +1,63 @@
+// What image models compute around their layers: patches from images, tokens beside them.
+
+#include <algorithm>
+#include <cstdint>
+#include <vector>
+
+#include "stack/kernels.hpp"
+
+namespace membudget::kernel {
+
+void conv_patches(KernelCall& call) {
+    Tape& tape = call.tape;
+    const Dtype& given = call.activation_dtype();
+    const std::int64_t pixels = call.numel(call.input_tensor(0));
+    // Autocast casts the bias, the weight and the input, in this order; the images have no gradient, so
+    // their copy is not cached [aten/src/ATen/autocast_mode.cpp].
+    const auto cast = [&](Ref x) { return tape.autocast_input(std::move(x)); };
+    Ref bias = call.parameters() > 1 ? cast(call.parameter(1)) : Ref();
+    const Ref weight = cast(call.parameter(0));
+    const Ref images = cast(tape.borrow(pixels, given, false));
+    const std::int64_t numel = call.numel(call.output_tensor(0));
+    Ref out = tape.fresh(numel, images.dtype(), "output");
+    {
+        Tape::NodeBuilder node = bias ? Tape::NodeBuilder(tape, "convolution", {&images, &weight, &bias})
+                                      : Tape::NodeBuilder(tape, "convolution", {&images, &weight});
+        node.save(images);
+        node.save(weight);
+        // The gradient lies patch by patch, the kernels want it channel by channel
+        // [aten/src/ATen/native/cudnn/ConvShared.cpp cudnn_convolution_backward]; on the CPU that copy is
+        // workspace of the operator.
+        const bool copies = tape.backend() == Backend::cuda;
+        const std::int16_t contiguous =
+            copies ? node.temp(byte_count(numel, images.dtype()), "contiguous grad") : std::int16_t{-1};
+        node.grad(1, "grad weight");
+        if (bias) node.grad(2, "grad bias");
+        if (copies) node.drop(contiguous);
+        node.finish(out);
+    }
+    call.out(0, tape.view(std::move(out)));
+}
+
+void concat(KernelCall& call) {
+    Tape& tape = call.tape;
+    std::vector<Ref> parts;
+    for (std::size_t i = 0; i < call.parameters(); ++i) {
+        Ref token = call.parameter(i);
+        const std::int64_t numel = detail::checked_mul(token.numel(), call.extents.images);
+        parts.push_back(tape.expand(std::move(token), numel));
+    }
+    for (std::size_t i = 0; i < call.inputs(); ++i) parts.push_back(call.in(i));
+    // Autocast casts all parts to the widest type first [autocast_mode.h AT_FORALL_PROMOTE: cat].
+    const Dtype* widest = &parts.front().dtype();
+    for (const Ref& part : parts)
+        if (part.dtype().bits > widest->bits) widest = &part.dtype();
+    for (Ref& part : parts) part = tape.cast(std::move(part), *widest);
+    call.out(0, tape.cat(parts));
+}
+
+void mean_patches(KernelCall& call) {
+    call.out(0, call.tape.mean(call.in(0), call.numel(call.output_tensor(0))));
+}
+
+}  // namespace membudget::kernel

@@ -1,0 +1,77 @@
+// Models that read images: their shape comes from the config, and a job says only how many there are.
+
+#include "catch.hpp"
+
+#include <string>
+#include <vector>
+
+#include <fmt/format.h>
+
+#include "job_of.hpp"
+#include "membudget/job.hpp"
+
+using namespace membudget;
+
+namespace {
+
+std::string tiny(std::string_view family, std::string_view more = "") {
+    return fmt::format(R"({{"family": "{}", "hidden_size": 64, "num_hidden_layers": 2, "num_attention_heads": 4,
+                           "image_size": 32, "patch_size": 8{}}})",
+                       family, more);
+}
+
+std::string problem(std::string_view model, const Settings& training) {
+    const Result<KeyTree> tree = parse_json(spec_text(model, training), "test.json");
+    REQUIRE(tree.ok());
+    const Result<Spec> spec = read_spec(*tree, "test.json");
+    REQUIRE(spec.ok());
+    const Result<Job> job = resolve(*spec, {});
+    REQUIRE(!job.ok());
+    const Diagnostic& first = job.errors().list().front();
+    return first.pointer + ": " + first.message;
+}
+
+}  // namespace
+
+TEST_CASE("patches and learned tokens follow from the config", "[job]") {
+    const auto extents = [](std::string_view family) {
+        return job_of_text(spec_text(tiny(family), {{"micro_batch_size", "3"}})).extents;
+    };
+    CHECK(extents("vit").images == 3);
+    CHECK(extents("vit").patches == 3 * (16 + 1));
+    CHECK(extents("deit").patches == 3 * (16 + 2));  // a class token and a distillation token
+    CHECK(extents("dinov2").rows(Rows::patches) == 3 * (16 + 1));
+}
+
+TEST_CASE("an image model has no sequence length, and a text model no images", "[job]") {
+    CHECK(problem(tiny("vit"), {{"micro_batch_size", "1"}, {"sequence_length", "8"}}) ==
+          "/training/sequence_length: expected no length: the model reads images, not tokens; got 8");
+    CHECK(problem(tiny("vit"), {{"micro_batch_size", "2"}, {"images", "2"}}) ==
+          "/training/images: expected 1: each sample of an image model is one; got 2");
+    CHECK(problem(tiny_llama(1), {{"micro_batch_size", "1"}, {"sequence_length", "8"}, {"images", "1"}}) ==
+          "/training/images: expected no images, which the model does not read; got 1");
+}
+
+TEST_CASE("a parameter that no op uses is not trained", "[job]") {
+    const auto trainable = [](std::string_view more) {
+        const Job job = job_of_text(spec_text(tiny("dinov2", more), {{"micro_batch_size", "1"}}));
+        const ParameterCounts counts = count_parameters(*job.model);
+        return std::vector{counts.total.count(), counts.trainable.count()};
+    };
+    const std::vector<std::int64_t> with = trainable("");  // the mask token is of masked pretraining only
+    CHECK(with[0] - with[1] == 64);
+    const std::vector<std::int64_t> without = trainable(R"(, "use_mask_token": false)");
+    CHECK(without[0] == without[1]);
+    CHECK(without[0] == with[1]);
+}
+
+TEST_CASE("the problem's type decides the labels", "[job]") {
+    const auto labels = [](std::string_view more) {
+        return job_of_text(spec_text(tiny("vit", more), {{"micro_batch_size", "1"}})).model->inputs.back();
+    };
+    CHECK(labels(R"(, "num_labels": 5)").width == 1);
+    CHECK(labels(R"(, "num_labels": 5, "problem_type": "multi_label_classification")").width == 5);
+    CHECK(labels(R"(, "num_labels": 1)").dtype == &dtype::fp32);  // a regression
+    CHECK(problem(tiny("vit", R"(, "problem_type": "other")"), {{"micro_batch_size", "1"}})
+              .find("'single_label_classification'") != std::string::npos);
+}
