@@ -151,6 +151,7 @@ struct BackwardStep {
         grad,        ///< allocate the gradient of edge `index`
         pass,        ///< hand the gradient of the output on to edge `index`
         pass_view,   ///< the same as a view, which forbids later accumulation in place
+        give,        ///< hand saved tensor `bytes` of the node over as the gradient of edge `index`
     };
     Kind kind = Kind::temp;
     std::int16_t index = 0;
@@ -209,6 +210,8 @@ public:
     // --- forward: ops that allocate, save and record their backward ------------------------------
     /// A new tensor outside autograd.
     Ref fresh(std::int64_t numel, const Dtype& type, const char* what);
+    /// The same, booked under `term`.
+    Ref fresh(std::int64_t numel, const Dtype& type, TermId term, const char* what);
     /// A view or reshape that copies nothing.
     /// `gradient` tells whether the gradient can be viewed back or has to be copied first (the
     /// gradient of a transposed tensor is not contiguous).
@@ -270,7 +273,9 @@ public:
     Ref fused_attention(Ref q, Ref k, Ref v, Ref mask, std::int64_t out_numel,
                         const FusedAttention& how);
     /// Cross-entropy from logits of `rows x classes`: log-softmax, then the negative log-likelihood.
-    Ref cross_entropy(Ref logits, Ref labels, std::int64_t rows, std::int64_t classes);
+    enum class Reduction { mean, none };
+    Ref cross_entropy(Ref logits, Ref labels, std::int64_t rows, std::int64_t classes,
+                      Reduction reduction = Reduction::mean);
 
     /// Records a node by hand, for kernels that are one autograd function of their own.
     class NodeBuilder;
@@ -280,9 +285,13 @@ public:
     void clear_autocast_cache();
     /// Books a tensor under another term and role than its op did, from its allocation on.
     void rename(const Ref& tensor, TermId term, const char* what);
+    /// As autocast hands `x` to an op of its lower type: itself, or cast; casts of leaves are cached.
+    Ref autocast_input(Ref x);
     /// Another reference that keeps nothing alive, to name the tensor later (`seed`, `gradient_of`).
     [[nodiscard]] Ref alias(const Ref& tensor);
     [[nodiscard]] TermId term_of(const Ref& tensor) const;
+    /// Where the gradient of a parameter is booked, or of a tensor that is none.
+    [[nodiscard]] TermId gradient_term_of(const Ref& tensor) const;
     /// How many saved tensors of this tape refer to the tensor's storage.
     [[nodiscard]] std::int32_t saved_count(const Ref& tensor) const;
     /// A gradient that crosses a boundary between blocks.
@@ -376,14 +385,13 @@ private:
     [[nodiscard]] const TensorRow& row(const Ref& ref) const {
         return tensors_[static_cast<std::size_t>(ref.tensor_)];
     }
-    Ref autocast_input(Ref x);
     void run_node(const Node& node);
     void release_saved(const Node& node);
     void deliver(const Edge& edge, Gradient gradient);
     void accumulate_leaf(LeafRow& leaf);
     void rename_storage(std::int32_t storage, TermId term, const char* what);
     [[nodiscard]] Gradient accumulate(Gradient held, Gradient incoming, TermId term);
-    [[nodiscard]] TermId gradient_term(const Edge& edge) const;
+    [[nodiscard]] TermId gradient_term(std::int32_t leaf) const;
 
     TapeTerms terms_;
     Backend backend_;
@@ -416,7 +424,7 @@ public:
     NodeBuilder(Tape& tape, const char* what, std::span<const Ref> inputs);
     /// False when autograd records nothing here.
     [[nodiscard]] bool active() const { return active_; }
-    [[nodiscard]] bool needs(std::size_t input) const;
+    [[nodiscard]] bool needs(std::size_t input);
     void save(const Ref& tensor);
     /// Allocates a transient in backward; returns its number for `drop`.
     std::int16_t temp(std::int64_t bytes, const char* what);
@@ -424,6 +432,8 @@ public:
     void grad(std::size_t input, const char* what = "grad input");
     void pass(std::size_t input);
     void pass_view(std::size_t input);
+    /// Saves a tensor that is the gradient of `input` already: a function whose forward computes it.
+    void give(std::size_t input, const Ref& gradient);
     /// Makes `output` (or several, for chunk) the node's output.
     void finish(Ref& output);
     void finish(std::span<Ref> outputs);
@@ -434,7 +444,11 @@ private:
     Tape& tape_;
     bool active_ = false;
     Node node_;
-    std::array<std::int16_t, 8> edge_of_{};  ///< input -> index of its edge, or -1
+    [[nodiscard]] std::int16_t& edge_of(std::size_t input) {
+        return input < few_.size() ? few_[input] : more_[input - few_.size()];
+    }
+    std::array<std::int16_t, 8> few_{};  ///< input -> index of its edge, or -1
+    std::vector<std::int16_t> more_;     ///< the same from the ninth input on
     std::int16_t temps_ = 0;
 };
 

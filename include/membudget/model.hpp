@@ -118,6 +118,8 @@ enum class OpKind {
     causal_lm_loss,    ///< logits -> loss: shifted cross-entropy over the vocabulary
     masked_lm_loss,    ///< logits -> loss: cross-entropy, labels not shifted
     pooler_loss,       ///< a loss over few numbers, of no weight: hidden -> scalar
+    linear_loss,       ///< the head's product and the loss in one: hidden -> scalar, logits; parameters
+                       ///< as of a linear
     moe,               ///< router and experts as one op; parameters: router, experts
     conv_patches,      ///< patch embedding
     latent_expand,     ///< inputs keys-and-values, rotated key; outputs k, v (latent attention)
@@ -380,6 +382,10 @@ struct Lora {
 /// after a dot. A pattern after `!` unfreezes; of several the last that matches counts. Pointers are
 /// "/INDEX".
 [[nodiscard]] Result<Model> with_frozen(Model model, const std::vector<std::string>& patterns);
+
+/// The head's matrix product and the loss become one op, for losses that compute both. Unsupported
+/// where the head does something that they do not know.
+[[nodiscard]] Result<Model> with_linear_loss(Model model);
 
 /// How a quantized weight is multiplied.
 enum class QuantizedProduct {

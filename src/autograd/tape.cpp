@@ -191,8 +191,8 @@ Tape::NodeBuilder::NodeBuilder(Tape& tape, const char* what, std::span<const Ref
 }
 
 void Tape::NodeBuilder::connect(std::size_t count, const Ref* const* inputs) {
-    MEMBUDGET_ENSURE(count <= edge_of_.size(), "a node with too many inputs");
-    edge_of_.fill(-1);
+    few_.fill(-1);
+    if (count > few_.size()) more_.assign(count - few_.size(), -1);
     if (!tape_.grad_enabled_) return;
     for (std::size_t i = 0; i < count; ++i) active_ = active_ || inputs[i]->requires_grad();
     if (!active_) return;
@@ -204,13 +204,13 @@ void Tape::NodeBuilder::connect(std::size_t count, const Ref* const* inputs) {
         if (!inputs[i]->requires_grad()) continue;
         const TensorRow& tensor = tape_.row(*inputs[i]);
         if (tensor.leaf >= 0) ++tape_.leaves_[at(tensor.leaf)].uses;
-        edge_of_[i] = static_cast<std::int16_t>(node_.edges++);
+        edge_of(i) = static_cast<std::int16_t>(node_.edges++);
         tape_.edges_.push_back({tensor.node, tensor.leaf, tensor.input, tensor.slot,
                                 byte_count(tensor.numel, *tensor.dtype)});
     }
 }
 
-bool Tape::NodeBuilder::needs(std::size_t input) const { return active_ && edge_of_[input] >= 0; }
+bool Tape::NodeBuilder::needs(std::size_t input) { return active_ && edge_of(input) >= 0; }
 
 void Tape::NodeBuilder::save(const Ref& tensor) {
     if (!active_ || !tensor) return;
@@ -237,15 +237,21 @@ void Tape::NodeBuilder::drop(std::int16_t temp) {
 }
 
 void Tape::NodeBuilder::grad(std::size_t input, const char* what) {
-    if (needs(input)) add_step({BackwardStep::Kind::grad, edge_of_[input], 0, what});
+    if (needs(input)) add_step({BackwardStep::Kind::grad, edge_of(input), 0, what});
 }
 
 void Tape::NodeBuilder::pass(std::size_t input) {
-    if (needs(input)) add_step({BackwardStep::Kind::pass, edge_of_[input], 0, ""});
+    if (needs(input)) add_step({BackwardStep::Kind::pass, edge_of(input), 0, ""});
 }
 
 void Tape::NodeBuilder::pass_view(std::size_t input) {
-    if (needs(input)) add_step({BackwardStep::Kind::pass_view, edge_of_[input], 0, ""});
+    if (needs(input)) add_step({BackwardStep::Kind::pass_view, edge_of(input), 0, ""});
+}
+
+void Tape::NodeBuilder::give(std::size_t input, const Ref& gradient) {
+    if (!needs(input)) return;
+    add_step({BackwardStep::Kind::give, edge_of(input), node_.saved, ""});
+    save(gradient);
 }
 
 void Tape::NodeBuilder::finish(Ref& output) { finish(std::span<Ref>(&output, 1)); }
@@ -307,6 +313,8 @@ Ref Tape::alias(const Ref& tensor) {
 
 TermId Tape::term_of(const Ref& tensor) const { return storages_[at(row(tensor).storage)].term; }
 
+TermId Tape::gradient_term_of(const Ref& tensor) const { return gradient_term(row(tensor).leaf); }
+
 void Tape::backward() {
     for (std::size_t i = nodes_.size(); i-- > 0;) {
         const Node& node = nodes_[i];
@@ -321,11 +329,11 @@ void Tape::backward() {
     }
 }
 
-TermId Tape::gradient_term(const Edge& edge) const {
+TermId Tape::gradient_term(std::int32_t index) const {
     // The engine's accumulation node takes the incoming tensor itself as `.grad` unless there is one
     // already [pytorch torch/csrc/autograd/functions/accumulate_grad.h].
-    if (edge.leaf < 0) return terms_.backward;
-    const Leaf& leaf = leaves_[at(edge.leaf)].leaf;
+    if (index < 0) return terms_.backward;
+    const Leaf& leaf = leaves_[at(index)].leaf;
     if (leaf.collect) return terms_.collected;
     if (leaf.has_grad) return terms_.backward;
     // Of a tied parameter the first part is added to in place where it is a tensor of its own, and
@@ -365,7 +373,13 @@ void Tape::run_node(const Node& node) {
             case BackwardStep::Kind::grad: {
                 const Edge& edge = edge_at(step.index);
                 delivered_.push_back({node.first_edge + step.index,
-                                      {new_storage(edge.bytes, gradient_term(edge), step.what), false}});
+                                      {new_storage(edge.bytes, gradient_term(edge.leaf), step.what), false}});
+                break;
+            }
+            case BackwardStep::Kind::give: {
+                const std::int32_t storage = saved_[at(node.first_saved) + static_cast<std::size_t>(step.bytes)];
+                retain(storage);
+                delivered_.push_back({node.first_edge + step.index, {storage, false}});
                 break;
             }
             case BackwardStep::Kind::pass:

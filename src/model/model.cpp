@@ -134,6 +134,7 @@ std::string_view name_of(OpKind kind) {
         case OpKind::causal_lm_loss: return "causal_lm_loss";
         case OpKind::masked_lm_loss: return "masked_lm_loss";
         case OpKind::pooler_loss: return "pooler_loss";
+        case OpKind::linear_loss: return "linear_loss";
         case OpKind::moe: return "moe";
         case OpKind::conv_patches: return "conv_patches";
         case OpKind::latent_expand: return "latent_expand";

@@ -24,6 +24,10 @@ void KernelCall::out(std::size_t output, Ref value) {
     tensors_[at(op.outputs[output])] = std::move(value);
 }
 
+void KernelCall::rebind_input(std::size_t input, Ref value) {
+    tensors_[at(op.inputs[input])] = std::move(value);
+}
+
 Ref KernelCall::parameter(std::size_t i) { return tape.parameter(leaves_[at(op.parameters[i])]); }
 
 const Parameter& KernelCall::shape_of_parameter(std::size_t i) const {

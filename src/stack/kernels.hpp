@@ -9,6 +9,7 @@ namespace membudget::kernel {
 // kernels_linear.cpp
 void embedding(KernelCall& call);
 void linear(KernelCall& call);
+void linear_of_early_bitsandbytes(KernelCall& call);
 
 // kernels_basic.cpp
 void scale(KernelCall& call);
@@ -21,10 +22,13 @@ Ref gate(KernelCall& call);
 void gated_activation(KernelCall& call);
 void fused_gated_activation(KernelCall& call);
 void softcap(KernelCall& call);
+/// cap * tanh(x / cap).
+[[nodiscard]] Ref softcapped(Tape& tape, Ref x);
 
 // kernels_norm.cpp
 void layer_norm(KernelCall& call);
 void hf_rms_norm(KernelCall& call);
+void wide_rms_norm(KernelCall& call);
 void fused_rms_norm(KernelCall& call);
 
 /// act(x), op by op [transformers activations.py].
@@ -51,7 +55,15 @@ void eager_attention(KernelCall& call);
 
 // kernels_loss.cpp
 void causal_lm_loss(KernelCall& call);
+void shifted_logits_loss(KernelCall& call);
+void float_logits_loss(KernelCall& call);
 void masked_lm_loss(KernelCall& call);
 void small_loss(KernelCall& call);
+
+// kernels_linear_loss.cpp
+void torchtune_chunked_loss(KernelCall& call);
+void litgpt_chunked_loss(KernelCall& call);
+void liger_loss(KernelCall& call);
+void liger_loss_with_products(KernelCall& call);
 
 }  // namespace membudget::kernel

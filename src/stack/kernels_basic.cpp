@@ -156,11 +156,13 @@ void fused_gated_activation(KernelCall& call) {
     call.out(0, std::move(out));
 }
 
-void softcap(KernelCall& call) {
-    Ref scaled = call.tape.mul_scalar(call.in(0));
-    Ref tanh = call.tape.unary_saving_output(scaled, "tanh");
+Ref softcapped(Tape& tape, Ref x) {
+    Ref scaled = tape.mul_scalar(std::move(x));
+    Ref tanh = tape.unary_saving_output(scaled, "tanh");
     scaled.reset();
-    call.out(0, call.tape.mul_scalar(tanh));
+    return tape.mul_scalar(tanh);
 }
+
+void softcap(KernelCall& call) { call.out(0, softcapped(call.tape, call.in(0))); }
 
 }  // namespace membudget::kernel

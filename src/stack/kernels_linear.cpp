@@ -10,12 +10,13 @@ namespace {
 
 /// A linear module under a call: its own parameters, and the sizes of its product.
 struct Module {
-    explicit Module(KernelCall& of)
-        : call(of), weight(of.shape_of_parameter(0)), rows(of.rows(of.input_tensor(0))),
+    explicit Module(KernelCall& of, bool keeps_inputs)
+        : call(of), keeps(keeps_inputs), weight(of.shape_of_parameter(0)), rows(of.rows(of.input_tensor(0))),
           in(of.input_tensor(0).width), out(of.output_tensor(0).width),
           biased((of.op.adapter ? static_cast<std::size_t>(of.op.adapter->a) : of.parameters()) > 1) {}
 
     KernelCall& call;
+    bool keeps;  ///< a 4-bit product refers to its input as long as its node exists
     const Parameter& weight;
     std::int64_t rows, in, out;
     bool biased;
@@ -57,6 +58,10 @@ Ref four_bit_product(const Module& module) {
                                   : Tape::NodeBuilder(tape, "4-bit product", {&x});
     if (bias) node.grad(1, "grad bias");
     if (node.active() && node.needs(0)) {
+        if (module.keeps) {
+            node.save(x);
+            module.call.keep_as_output(x);
+        }
         const std::int16_t absmax =
             scales > 0 ? node.temp(byte_count(scales, dtype::fp32), "scales") : std::int16_t{-1};
         const std::int16_t weight = node.temp(byte_count(weights, type), "dequantized weight");
@@ -278,11 +283,18 @@ Ref with_adapter(const Module& module, Ref result) {
 
 }  // namespace
 
-void linear(KernelCall& call) {
-    const Module module(call);
+namespace {
+
+void run(const Module& module) {
     Ref out = product(module);
-    call.out(0, call.op.adapter ? with_adapter(module, std::move(out)) : std::move(out));
+    module.call.out(0, module.call.op.adapter ? with_adapter(module, std::move(out)) : std::move(out));
 }
+
+}  // namespace
+
+void linear(KernelCall& call) { run(Module(call, false)); }
+
+void linear_of_early_bitsandbytes(KernelCall& call) { run(Module(call, true)); }
 
 void embedding(KernelCall& call) {
     Tape& tape = call.tape;

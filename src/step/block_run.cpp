@@ -146,7 +146,7 @@ void BlockRun::run_op(std::size_t index) {
         return job.use_cache && which.kind == OpKind::attention && which.attributes.causal;
     };
     const auto call_of = [&](const Op& which) {
-        KernelCall call(tape_, which, block_, job.extents, tensors_, leaves_, held_, locals, result_);
+        KernelCall call(tape_, which, block_, job.extents, tensors_, leaves_, held_, locals, kept_, result_);
         call.dropout = job.dropout_override;
         call.activations = activations_;
         call.cached = caches(which);
@@ -181,13 +181,26 @@ void BlockRun::run_op(std::size_t index) {
 }
 
 void BlockRun::finish_op(std::size_t index) {
+    // The function of a head is the model's: it returns when the loss is there.
+    const bool last = index + 1 == block_.ops.size();
+    if (last && block_.output < 0) {
+        for (const int output : block_.ops.back().outputs) tensors_[at(output)].reset();
+        return;
+    }
     for (std::size_t i = 0; i < tensors_.size(); ++i)
         if (dies_[i] == index + 1) tensors_[i].reset();
     std::erase_if(locals_, [&](const auto& local) { return local.second <= index + 1; });
-    if (index + 1 == block_.ops.size()) {
-        for (Ref& ref : held_) ref.reset();
-        held_.clear();
-    }
+    if (!last) return;
+    for (Ref& ref : held_) ref.reset();
+    held_.clear();
+}
+
+void BlockRun::return_from_model(std::vector<Event>& events) {
+    tape_.record_to(&events);
+    for (std::size_t i = 0; i < tensors_.size(); ++i)
+        if (dies_[i] == block_.ops.size()) tensors_[i].reset();
+    locals_.clear();
+    held_.clear();
 }
 
 void BlockRun::forward(std::vector<Event>& events, std::size_t begin, std::size_t end) {
@@ -226,10 +239,6 @@ void BlockRun::end_reentrant_backward(std::vector<Event>& events) {
     }
     tape_.record_to(&events);
     result_.reset();
-}
-
-void BlockRun::keep(int tensor) {
-    if (tensors_[at(tensor)]) kept_.push_back(tensors_[at(tensor)]);
 }
 
 void BlockRun::keep_input() { input_name_ = tensors_[at(block_.input)]; }

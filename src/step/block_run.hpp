@@ -79,8 +79,9 @@ public:
     void forward(std::vector<Event>& events, std::size_t begin, std::size_t end);
     [[nodiscard]] std::size_t ops() const { return block_.ops.size(); }
 
-    /// Keeps a tensor of the block beyond its names (`outputs.logits`) until `drop_kept`.
-    void keep(int tensor);
+    /// Of a head: the model's forward returns after the loss, and its names go.
+    void return_from_model(std::vector<Event>& events);
+    /// What kernels have made outputs of the model (`outputs.logits`) goes.
     void drop_kept(std::vector<Event>& events);
     /// What the outputs of the model refer to, as allocations: logits, cached keys and values.
     void outputs(std::vector<Event>& events) const;

@@ -24,7 +24,7 @@ bool is_recorded(const Block& block, const BlockInput& input) {
 
 bool is_loss(OpKind kind) {
     return kind == OpKind::causal_lm_loss || kind == OpKind::masked_lm_loss ||
-           kind == OpKind::pooler_loss;
+           kind == OpKind::pooler_loss || kind == OpKind::linear_loss;
 }
 
 }  // namespace
@@ -274,11 +274,11 @@ void ModelPass::end_of_base_model(std::vector<Event>& events) {
 
 void ModelPass::loss(std::vector<StepNode>& out) {
     std::vector<Event> events;
-    const Block& head = block(head_block_);
-    if (loss_begin_ < head.ops.size() && !head.ops[loss_begin_].inputs.empty())
-        head_->keep(head.ops[loss_begin_].inputs.front());
     head_->forward(events, loss_begin_, head_->ops());
     out.push_back(node(Phase::loss, "loss", head_block_, std::move(events)));
+    std::vector<Event> names;
+    head_->return_from_model(names);
+    if (!names.empty()) out.push_back(node(Phase::forward, "return", head_block_, std::move(names)));
     end_of_forward(out);
 }
 
@@ -294,7 +294,7 @@ void ModelPass::end_of_forward(std::vector<StepNode>& out) {
                            {{bytes, rounding, 1, -1, term, label}, {-bytes, -rounding, 1, -1, term, label}}));
     }
     if (job_.precision.autocast != nullptr) autocast_exits(out);
-    if (!job_.keep_logits) drop_outputs(Phase::backward, out);
+    if (!job_.keep_logits) drop_outputs(Phase::loss, out);  // `del outputs`, before backward begins
 }
 
 /// `outputs = model(...)` has returned: those of the pass before go.
@@ -321,21 +321,24 @@ void ModelPass::carry_outputs(std::vector<StepNode>& out) {
 }
 
 void ModelPass::autocast_exits(std::vector<StepNode>& out) {
+    // A cast that a node has saved lives on; where nothing goes, nothing happens in this phase.
+    const auto append = [&](int block_index, std::vector<Event> ends, std::vector<StepNode>& to) {
+        if (!ends.empty()) to.push_back(node(Phase::forward, "autocast exit", block_index, std::move(ends)));
+    };
     std::vector<Event> ends;
     head_->end_autocast(ends);
-    out.push_back(node(Phase::forward, "autocast exit", head_block_, std::move(ends)));
+    append(head_block_, std::move(ends), out);
     for (const Group& group : groups_) {
         StepNode unit;
         unit.phase = Phase::forward;
         unit.repeat = group.count;
         for (const std::size_t index : group.visits)
-            unit.children.push_back(node(Phase::forward, "autocast exit",
-                                         visits_[index]->layer.block, visits_[index]->autocast_end));
-        out.push_back(std::move(unit));
+            append(visits_[index]->layer.block, visits_[index]->autocast_end, unit.children);
+        if (!unit.children.empty()) out.push_back(std::move(unit));
     }
     std::vector<Event> last;
     stem_->end_autocast(last);
-    out.push_back(node(Phase::forward, "autocast exit", stem_block_, std::move(last)));
+    append(stem_block_, std::move(last), out);
 }
 
 // --- backward --------------------------------------------------------------------------------------
