@@ -133,8 +133,6 @@ struct Leaf {
     bool has_grad = false;
     /// dtype of `.grad`, when not the parameter's (main gradients).
     const Dtype* grad_dtype = nullptr;
-    /// Gradient that another block left in the accumulation node of a tied parameter.
-    bool pending = false;
     /// More of it is still to come from a block that runs later in backward (tied parameter).
     bool shared_later = false;
     /// The gradient stays only until `release_collected` (it is reduced to shards then).
@@ -149,6 +147,7 @@ struct BackwardStep {
         temp,        ///< allocate a transient
         drop,        ///< free transient `index`
         grad,        ///< allocate the gradient of edge `index`
+        grad_view,   ///< the same, handed on as a view of it (transposed)
         pass,        ///< hand the gradient of the output on to edge `index`
         pass_view,   ///< the same as a view, which forbids later accumulation in place
     };
@@ -193,6 +192,8 @@ public:
     Ref parameter(std::size_t leaf);
     std::size_t add_leaf(Leaf leaf);
     [[nodiscard]] const Leaf& leaf(std::size_t index) const { return leaves_[index].leaf; }
+    /// Whether nodes of this tape will add to its gradient.
+    [[nodiscard]] bool leaf_is_used(std::size_t index) const { return leaves_[index].uses > 0; }
     /// A tensor that someone else allocated and hands over: freed here, under `term`.
     Ref adopt(std::int64_t numel, const Dtype& type, bool requires_grad, TermId term);
     /// A tensor that someone else owns: referred to here, never freed here.
@@ -201,6 +202,10 @@ public:
     /// `.grad`, which lives until `drop_input_gradients`.
     void require_grad(const Ref& tensor);
     void drop_input_gradients();
+    /// A borrowed tensor is freed here from now on, or not any more.
+    void own(const Ref& tensor, TermId term);
+    void disown(const Ref& tensor);
+    [[nodiscard]] bool owns(const Ref& tensor) const;
     /// Ends this tape's ownership without freeing: the tensor goes to the next block.
     /// Returns true when saved tensors of this tape still refer to its storage: then it dies here,
     /// in backward, and the next block must `borrow` it.
@@ -218,6 +223,8 @@ public:
     Ref slice(Ref x, std::int64_t numel);
     /// All chunks of `x` along one dimension as views; in backward they are concatenated once.
     std::vector<Ref> chunk(Ref x, std::span<const std::int64_t> numels);
+    /// What an op that autocast lists gets of `x`: cast, of parameters once and for all.
+    Ref autocast_input(Ref x);
     /// `x.to(type)`; the same tensor when it has the type already.
     Ref cast(Ref x, const Dtype& type);
     /// `contiguous()`, `clone()`: a copy; the gradient passes through.
@@ -290,9 +297,14 @@ public:
         bool exists = false;
         bool view = false;        ///< held as a view: not accumulated in place
         std::int64_t bytes = 0;
+        TermId term = 0;
+        friend bool operator==(const BoundaryGradient&, const BoundaryGradient&) = default;
     };
-    /// The output's gradient, as the block that ran before in backward left it; before `backward`.
-    void seed(const Ref& output, BoundaryGradient gradient);
+    /// The gradient of an output, or of a tensor from outside, as the blocks that ran before in backward
+    /// left it; before `backward`.
+    void seed(const Ref& tensor, BoundaryGradient gradient);
+    /// The same for a parameter that several blocks use.
+    void seed_leaf(std::size_t leaf, BoundaryGradient gradient);
     /// A gradient that someone else owns and holds: never freed here, never accumulated in place.
     void seed_foreign(const Ref& output);
     /// The gradient of the loss, the last node's output: one number, allocated here.
@@ -308,6 +320,10 @@ public:
     [[nodiscard]] BoundaryGradient gradient_of(const Ref& input) const;
     /// Ends this tape's ownership of that gradient.
     void hand_over_gradient(const Ref& input);
+    /// What is in an input buffer outside takes that gradient in: the sum is the input's gradient now.
+    void add_outer_gradient(const Ref& input, BoundaryGradient outer);
+    /// The gradient of a parameter that a later block in backward adds to; this tape gives it up.
+    [[nodiscard]] BoundaryGradient take_leaf_gradient(std::size_t leaf);
     /// Collected gradients have been reduced: they go.
     void release_collected();
 
@@ -376,14 +392,14 @@ private:
     [[nodiscard]] const TensorRow& row(const Ref& ref) const {
         return tensors_[static_cast<std::size_t>(ref.tensor_)];
     }
-    Ref autocast_input(Ref x);
     void run_node(const Node& node);
     void release_saved(const Node& node);
     void deliver(const Edge& edge, Gradient gradient);
     void accumulate_leaf(LeafRow& leaf);
     void rename_storage(std::int32_t storage, TermId term, const char* what);
     [[nodiscard]] Gradient accumulate(Gradient held, Gradient incoming, TermId term);
-    [[nodiscard]] TermId gradient_term(const Edge& edge) const;
+    [[nodiscard]] TermId gradient_term(const Edge& edge, bool view) const;
+    std::int32_t adopt_gradient(BoundaryGradient gradient, const char* what);
 
     TapeTerms terms_;
     Backend backend_;
@@ -422,6 +438,7 @@ public:
     std::int16_t temp(std::int64_t bytes, const char* what);
     void drop(std::int16_t temp);
     void grad(std::size_t input, const char* what = "grad input");
+    void grad_view(std::size_t input, const char* what);
     void pass(std::size_t input);
     void pass_view(std::size_t input);
     /// Makes `output` (or several, for chunk) the node's output.

@@ -76,6 +76,7 @@ enum class Rows {
     positions,      ///< sequence positions, shared by the batch (cos and sin of the rotation)
     tokens,         ///< batch x sequence length
     target_tokens,  ///< batch x target length (decoder of an encoder-decoder)
+    target_positions,  ///< target positions, shared by the batch
     patches,        ///< image patches of the micro-batch
 };
 
@@ -83,9 +84,10 @@ enum class Rows {
 /// storage when no name and no saved tensor refers to it.
 enum class Held {
     until_last_read,  ///< the name is rebound, or the value never had one
-    until_scope_end,  ///< a local variable that lives until its function returns
+    until_scope_end,  ///< a local variable that lives until its function returns; of `Model::shared`: blocks get it by position
     until_model_end,  ///< in a stem: a local variable of the function that runs the blocks; it dies
-                      ///< where the head says (`Block::base_model_end`), as `Model::shared` does
+                      ///< where the chain's last block says (`Block::base_model_end`), as `Model::shared` does
+    until_outputs_end,  ///< of `Model::shared`: a field of the model's outputs, beside the logits
 };
 
 /// An activation tensor of a block: `rows x width` elements.
@@ -93,6 +95,7 @@ struct Tensor {
     std::string name;             ///< "self_attn.q_proj": for people
     Rows rows = Rows::tokens;
     std::int64_t width = 0;  ///< 0: the kernel of the op that makes it decides (attention masks)
+    std::int64_t times = 1;  ///< so many times the rows
     Held held = Held::until_last_read;
     /// Index into `Model::shared` for a tensor that the whole model shares; -1 otherwise.
     int shared = -1;
@@ -121,6 +124,9 @@ enum class OpKind {
     moe,               ///< router and experts as one op; parameters: router, experts
     conv_patches,      ///< patch embedding
     latent_expand,     ///< inputs keys-and-values, rotated key; outputs k, v (latent attention)
+    position_bias,     ///< what is added to scores, heads x queries x keys; parameters: [weight], else zeros
+    transpose_heads,   ///< a copy that lies in memory head by head
+    convolution,       ///< along the sequence, with overlap; parameters: weight [, bias]
     rotary_tables,     ///< cos and sin of the rotation, outside autograd
     attention_mask,    ///< the mask tensor, when the shape or the kernel needs one
 };
@@ -159,6 +165,8 @@ enum class AttentionForm {
     bloom,    ///< no choice: ALiBi is added while scores are computed
     mpt,      ///< no choice: ALiBi in fp32, a boolean mask
     falcon,   ///< its own eager function; always under a mask
+    disentangled,  ///< no choice: DeBERTa, scores of relative positions; inputs v, q, k, mask, then the
+                   ///< projected positions for `by_key`, for `by_query`
     gpt_oss,  ///< no SDPA; a learned score per head is concatenated with those of the keys
 };
 /// How a class routes tokens to experts.
@@ -174,7 +182,8 @@ enum class RouterForm {
 /// The class has this one function, whatever kernel is asked for.
 [[nodiscard]] constexpr bool has_no_choice(AttentionForm form) {
     return form == AttentionForm::gpt_neo || form == AttentionForm::bloom ||
-           form == AttentionForm::mpt || form == AttentionForm::gpt_oss;
+           form == AttentionForm::mpt || form == AttentionForm::gpt_oss ||
+           form == AttentionForm::disentangled;
 }
 
 /// The numbers an op needs beyond its tensors. Only the fields of its kind mean something.
@@ -189,15 +198,22 @@ struct OpAttributes {
     Rotation rotation = Rotation::halves;
     AttentionForm form = AttentionForm::shared;
     bool rotates = false;            ///< of an attention: its queries and keys come from a rotation
+    bool transposed = false;         ///< of an attention: `transpose_heads` has made its inputs
     bool head_major = false;         ///< queries and keys lie in memory head by head
     bool sliced = false;             ///< of a split: parts are sliced off one by one
+    bool same = false;               ///< of a split: its output is its input, or a parameter, under another name
     bool in_place = false;           ///< of an add: writes its first input
     bool weight_copied = false;      ///< of a linear: autocast copies the weight at each use
     bool causal = true;
+    Rows queries = Rows::positions, keys = Rows::positions;  ///< of a mask or a position bias
+    bool cast_to_weight = false;     ///< of a linear: the input is cast to the weight's type first
+    bool own_ids = false;            ///< of an embedding: the model makes the ids, which backward needs
+    std::int64_t stride = 1;         ///< of a convolution
     std::int64_t window = 0;         ///< sliding window in tokens; 0: none
     double softcap = 0;              ///< of attention scores or logits; 0: none
     double dropout = 0;              ///< probability
     bool bias = false;               ///< scores get an additive bias (ALiBi, T5)
+    bool by_key = false, by_query = false;  ///< relative positions meet queries as keys, and keys as queries
     bool softmax_in_dtype = false;   ///< the class's eager softmax keeps the scores' type (GPT-2, BERT)
     Act act = Act::silu;
     NormStyle norm = NormStyle::plain;
@@ -245,9 +261,10 @@ struct Block {
     std::vector<Op> ops;
     std::vector<Scope> scopes;
     int input = -1;                      ///< tensor that comes from the block before; -1 in a stem
-    int output = -1;                     ///< tensor that goes on; -1 in a head
-    /// In the head of a model with a base model: how many of the first ops belong to the function that
-    /// runs the blocks. After them its local variables die: `Model::shared`, `until_model_end`.
+    int output = -1;                     ///< tensor that goes on; -1 in a head, or at the end of a chain
+    /// In the last block of a chain: how many of the first ops belong to the function that runs the
+    /// blocks. After them its local variables die: `until_model_end`, and what of `Model::shared` the
+    /// chain made.
     int base_model_end = 0;
     bool checkpointable = false;         ///< a unit of activation checkpointing and of FSDP wrapping
 };
@@ -269,14 +286,21 @@ struct ModelFacts {
     std::string torch_dtype;   ///< as in the file; empty when absent
 };
 
-/// A network, independent of batch and sequence length.
+/// A network, independent of batch and sequence length. Its blocks form chains: a block without an input
+/// begins one (the stem of an encoder, then that of the decoder), the next one's begins after its end.
+/// What crosses from chain to chain, or skips blocks, is in `shared`.
 struct Model {
     std::string family;        ///< row of the families table
     std::string architecture;  ///< class name: "LlamaForCausalLM"
     std::string source;        ///< where the structure was read
     std::vector<Block> blocks;       ///< distinct ones
     std::vector<Section> sections;   ///< in execution order
-    std::vector<Tensor> shared;      ///< tensors that all blocks use: cos and sin, masks
+    /// Tensors that one block makes and others read: cos and sin, masks; with gradients the last hidden
+    /// states of an encoder, or position biases.
+    std::vector<Tensor> shared;
+    /// Rows per sequence of an encoder that reads sequences of one length only, and numbers of the input
+    /// per row; 0: the job says how long they are, and they are token ids.
+    std::int64_t source_positions = 0, source_features = 0;
     ModelFacts facts;
     /// Adapters, freezing or a quantized base have changed it.
     bool adapted = false;

@@ -285,7 +285,9 @@ public:
     [[nodiscard]] const Tensor& input_tensor(std::size_t i) const;
     [[nodiscard]] const Tensor& output_tensor(std::size_t i) const;
     /// Rows of a tensor, and rows x width, from the extents.
-    [[nodiscard]] std::int64_t rows(const Tensor& tensor) const { return extents.rows(tensor.rows); }
+    [[nodiscard]] std::int64_t rows(const Tensor& tensor) const {
+        return detail::checked_mul(extents.rows(tensor.rows), tensor.times);
+    }
     [[nodiscard]] std::int64_t numel(const Tensor& tensor) const {
         return detail::checked_mul(rows(tensor), tensor.width);
     }

@@ -324,10 +324,10 @@ Ref Tape::linear(Ref x, Ref weight, Ref bias, std::int64_t rows, std::int64_t in
     if (node.needs(0)) node.save(weight);
     if (bias) {  // addmm: mat1, mat2, self
         node.grad(0);
-        node.grad(1, "grad weight");
+        node.grad_view(1, "grad weight");
         node.grad(2, "grad bias");
     } else {  // mm: mat2, self
-        node.grad(1, "grad weight");
+        node.grad_view(1, "grad weight");
         node.grad(0);
     }
     node.finish(out);

@@ -6,9 +6,7 @@
 
 namespace membudget {
 
-void configure_albert(ConfigReader& config, Parts& parts);
 void configure_mpnet(ConfigReader& config, Parts& parts);
-void configure_deberta_v2(ConfigReader& config, Parts& parts);
 void configure_modernbert(ConfigReader& config, Parts& parts);
 
 }  // namespace membudget

@@ -136,6 +136,9 @@ std::string_view name_of(OpKind kind) {
         case OpKind::pooler_loss: return "pooler_loss";
         case OpKind::moe: return "moe";
         case OpKind::conv_patches: return "conv_patches";
+        case OpKind::position_bias: return "position_bias";
+        case OpKind::transpose_heads: return "transpose_heads";
+        case OpKind::convolution: return "convolution";
         case OpKind::latent_expand: return "latent_expand";
         case OpKind::rotary_tables: return "rotary_tables";
         case OpKind::attention_mask: return "attention_mask";

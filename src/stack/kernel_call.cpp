@@ -13,6 +13,7 @@ std::int64_t Extents::rows(Rows kind) const {
         case Rows::positions: return sequence;
         case Rows::tokens: return detail::checked_mul(batch, sequence);
         case Rows::target_tokens: return detail::checked_mul(batch, target_sequence);
+        case Rows::target_positions: return target_sequence;
         case Rows::patches: return patches;
     }
     return 0;

@@ -15,6 +15,8 @@ void scale(KernelCall& call);
 void add(KernelCall& call);
 void multiply(KernelCall& call);
 void split(KernelCall& call);
+void transpose_heads(KernelCall& call);
+void convolution(KernelCall& call);
 void dropout(KernelCall& call);
 void activation(KernelCall& call);
 Ref gate(KernelCall& call);
@@ -48,6 +50,10 @@ void flash_attention(KernelCall& call);
 void cpu_flash_attention(KernelCall& call);
 void math_attention(KernelCall& call);
 void eager_attention(KernelCall& call);
+Ref early_scores(KernelCall& call);
+
+// kernels_positions.cpp
+void position_bias(KernelCall& call);
 
 // kernels_loss.cpp
 void causal_lm_loss(KernelCall& call);

@@ -164,7 +164,9 @@ Ref product(const Module& module) {
         // [aten/src/ATen/autocast_mode.cpp cached_cast].
         if (call.attributes().weight_copied && call.tape.autocast() != nullptr)
             weight = call.tape.cast(std::move(weight), *call.tape.autocast());
-        return call.tape.linear(call.in(0), std::move(weight), module.bias(), module.rows, module.in, module.out);
+        Ref x = call.in(0);
+        if (call.attributes().cast_to_weight) x = call.tape.cast(std::move(x), call.parameter(0).dtype());
+        return call.tape.linear(std::move(x), std::move(weight), module.bias(), module.rows, module.in, module.out);
     }
     switch (module.weight.quantization->product) {
         case QuantizedProduct::four_bit: return four_bit_product(module);
@@ -287,7 +289,8 @@ void linear(KernelCall& call) {
 void embedding(KernelCall& call) {
     Tape& tape = call.tape;
     const Tensor& output = call.output_tensor(0);
-    Ref result = tape.embedding(Ref(), call.parameter(0), call.numel(output));
+    Ref ids = call.attributes().own_ids ? tape.fresh(call.rows(output), dtype::int64, "ids") : Ref();
+    Ref result = tape.embedding(std::move(ids), call.parameter(0), call.numel(output));
     if (!call.op.adapter) {
         call.out(0, std::move(result));
         return;

@@ -11,10 +11,6 @@ namespace {
 constexpr std::size_t kEventsPerOp = 12;  // about; more are no mistake
 
 std::size_t at(int index) { return static_cast<std::size_t>(index); }
-
-bool contains(const std::vector<std::string>* names, const std::string& name) {
-    return names != nullptr && std::find(names->begin(), names->end(), name) != names->end();
-}
 }  // namespace
 
 BlockRun::BlockRun(const StepContext& context, const Block& block,
@@ -23,7 +19,8 @@ BlockRun::BlockRun(const StepContext& context, const Block& block,
     : context_(context), block_(block), shared_(shared), options_(options),
       tape_(context.tape_terms, context.job.backend, context.memory), tensors_(block.tensors.size()),
       early_(block.ops.size(), -1), early_results_(block.ops.size()),
-      shared_of_(context.model.shared.size(), -1) {
+      shared_of_(context.model.shared.size(), -1), shared_alias_(context.model.shared.size()),
+      made_(block.tensors.size(), false) {
     const Precision& precision = context.job.precision;
     tape_.set_autocast(precision.autocast);
     tape_.set_grad_enabled(options.grad_enabled);
@@ -38,10 +35,9 @@ BlockRun::BlockRun(const StepContext& context, const Block& block,
         leaf.collect = options.gradients == GradientMode::collect;
         if (options.gradients == GradientMode::consume)
             leaf.consume_scratch = update_scratch(context.job, parameter);
-        leaf.shared_later = parameter.trainable && !parameter.tied_to.empty() &&
-                            contains(options.later, parameter.tied_to);
-        if (parameter.trainable && options.pending != nullptr && !options.pending->empty())
-            leaf.pending = contains(options.pending, std::string(options.prefix) + parameter.name);
+        if (parameter.trainable && options.plan != nullptr)
+            if (const TiedUse* use = options.plan->use_of(std::string(options.prefix), parameter))
+                leaf.shared_later = use->first < options.run;
         leaves_.push_back(tape_.add_leaf(leaf));
     }
     activations_ = input ? input->dtype : context.parameters;
@@ -53,14 +49,22 @@ BlockRun::BlockRun(const StepContext& context, const Block& block,
         input_ = tape_.alias(ref);
         tensors_[at(block.input)] = std::move(ref);
     }
-    for (std::size_t i = 0; i < block.tensors.size(); ++i) {
-        const int index = block.tensors[i].shared;
+    bring_in_shared();
+    plan_lifetimes();
+}
+
+void BlockRun::bring_in_shared() {
+    for (const Op& op : block_.ops)
+        for (const int output : op.outputs) made_[at(output)] = true;
+    for (std::size_t i = 0; i < block_.tensors.size(); ++i) {
+        const int index = block_.tensors[i].shared;
         if (index < 0) continue;
         shared_of_[at(index)] = static_cast<int>(i);
-        const SharedTensor& made = shared[at(index)];
-        if (made.dtype != nullptr) tensors_[i] = tape_.borrow(made.numel, *made.dtype, false);
+        const SharedTensor& given = shared_[at(index)];
+        if (given.dtype == nullptr || made_[i]) continue;
+        tensors_[i] = tape_.borrow(given.numel, *given.dtype, given.requires_grad);
+        if (given.requires_grad) shared_alias_[at(index)] = tape_.alias(tensors_[i]);
     }
-    plan_lifetimes();
 }
 
 std::size_t BlockRun::scope_end(std::size_t op) const {
@@ -165,9 +169,8 @@ void BlockRun::run_op(std::size_t index) {
         if (options_.input_gradients) tape_.require_grad(tensors_[at(op.outputs[0])]);
     }
     for (const int output : op.outputs) {
-        const int shared = block_.tensors[at(output)].shared;
         const Ref& made = tensors_[at(output)];
-        if (shared >= 0 && made) shared_[at(shared)] = {made.numel(), &made.dtype()};
+        if (block_.tensors[at(output)].shared >= 0 && made) note_shared(output);
         if (output == block_.output && options_.output_is_checkpoint)
             tape_.rename(made, context_.checkpoint_inputs, "block output");
     }
@@ -178,6 +181,18 @@ void BlockRun::run_op(std::size_t index) {
         KernelCall first = call_of(later);
         early_results_[at(early_[index])] = job.kernel(later.kind).first(first);
     }
+}
+
+/// A shared tensor has been made; a recomputed one is of no interest to others.
+void BlockRun::note_shared(int tensor) {
+    const Ref& made = tensors_[at(tensor)];
+    const std::size_t index = at(block_.tensors[at(tensor)].shared);
+    if (made.requires_grad()) shared_alias_[index] = tape_.alias(made);
+    if (options_.recompute) return;
+    shared_[index] = {made.numel(), &made.dtype(), made.requires_grad(), tape_.term_of(made)};
+    // With a gradient it may die on another block's tape.
+    if (made.requires_grad() || !options_.grad_enabled)
+        tape_.rename(made, tape_.term_of(made), "block output");
 }
 
 void BlockRun::finish_op(std::size_t index) {
@@ -195,11 +210,16 @@ void BlockRun::forward(std::vector<Event>& events, std::size_t begin, std::size_
     events.reserve(events.size() + kEventsPerOp * (end - begin));
     for (std::size_t i = begin; i < end; ++i) {
         run_op(i);
-        finish_op(i);
+        if (!options_.has_loss || i + 1 < block_.ops.size()) finish_op(i);
     }
     if (end != block_.ops.size()) return;
     if (block_.output >= 0) output_alias_ = tape_.alias(tensors_[at(block_.output)]);
     if (!options_.recompute) drop_beside(given_, events, context_.job.backend);
+}
+
+void BlockRun::end_function(std::vector<Event>& events) {
+    tape_.record_to(&events);
+    finish_op(block_.ops.size() - 1);
 }
 
 void BlockRun::drop_beside(const BlockInput& input, std::vector<Event>& events, Backend backend) {
@@ -267,6 +287,8 @@ BlockInput BlockRun::hand_over_output() {
 void BlockRun::drop_output(std::vector<Event>& events) {
     tape_.record_to(&events);
     if (block_.output >= 0) tensors_[at(block_.output)].reset();
+    for (const int tensor : shared_of_)
+        if (tensor >= 0 && made_[at(tensor)]) tensors_[at(tensor)].reset();
     result_.reset();
 }
 
@@ -283,6 +305,18 @@ void BlockRun::stop_early(std::vector<Event>& events) const {
 void BlockRun::end_autocast(std::vector<Event>& events) {
     tape_.record_to(&events);
     tape_.clear_autocast_cache();
+}
+
+bool BlockRun::reads_shared(std::size_t index) const {
+    return shared_of_[index] >= 0 && !made_[at(shared_of_[index])];
+}
+
+bool BlockRun::makes_shared(std::size_t index) const {
+    return shared_of_[index] >= 0 && made_[at(shared_of_[index])];
+}
+
+bool BlockRun::holds_shared(std::size_t index) const {
+    return shared_of_[index] >= 0 && tensors_[at(shared_of_[index])];
 }
 
 bool BlockRun::saves_shared(std::size_t index) const {
@@ -304,18 +338,65 @@ void BlockRun::drop_shared(std::vector<Event>& events, std::size_t index) {
     tensors_[at(tensor)].reset();
 }
 
-Tape::BoundaryGradient BlockRun::backward(std::vector<Event>& events,
-                                          Tape::BoundaryGradient of_output) {
-    tape_.record_to(&events);
-    events.reserve(events.size() + kEventsPerOp * block_.ops.size());
+void BlockRun::hand_over_shared(std::size_t index, BlockRun& reader) {
+    const TermId term = shared_[index].term;
+    Ref& mine = tensors_[at(shared_of_[index])];
+    Ref& theirs = reader.tensors_[at(reader.shared_of_[index])];
+    if (tape_.owns(mine)) reader.tape_.own(theirs, term);
+    tape_.disown(mine);
+    mine.reset();
+    theirs.reset();
+}
+
+/// Puts the gradients that wait where the nodes of this block find them.
+void BlockRun::seed(Tape::BoundaryGradient of_output, WaitingGradients& waiting) {
+    for (std::size_t i = 0; i < leaves_.size() && !waiting.tied.empty(); ++i) {
+        const Parameter& parameter = block_.parameters[i];
+        const auto found = waiting.tied.find(
+            parameter.tied_to.empty() ? std::string(options_.prefix) + parameter.name : parameter.tied_to);
+        if (found == waiting.tied.end() || !tape_.leaf_is_used(leaves_[i])) continue;
+        tape_.seed_leaf(leaves_[i], found->second);
+        waiting.tied.erase(found);
+    }
+    for (std::size_t i = 0; i < shared_alias_.size(); ++i) {
+        if (!shared_alias_[i] || (options_.reentrant && reads_shared(i))) continue;
+        tape_.seed(shared_alias_[i], waiting.shared[i]);
+        waiting.shared[i] = {};
+    }
     if (block_.output >= 0) {
         tape_.seed(output_alias_, of_output);
         if (result_) tape_.seed_foreign(result_);
-    } else if (!block_.ops.empty()) {
+    } else if (options_.has_loss && !block_.ops.empty()) {
         tape_.book(context_.tape_terms.backward, static_cast<std::uint16_t>(block_.ops.size() - 1));
         tape_.seed_loss();
     }
+}
+
+/// Takes the gradients that other blocks add to or use.
+void BlockRun::take_gradients(WaitingGradients& waiting) {
+    for (std::size_t i = 0; i < shared_alias_.size(); ++i) {
+        if (!shared_alias_[i] || !reads_shared(i)) continue;
+        tape_.add_outer_gradient(shared_alias_[i], waiting.shared[i]);
+        waiting.shared[i] = tape_.gradient_of(shared_alias_[i]);
+        tape_.hand_over_gradient(shared_alias_[i]);
+    }
+    for (std::size_t i = 0; i < leaves_.size(); ++i) {
+        if (!tape_.leaf(leaves_[i]).shared_later) continue;
+        const Parameter& parameter = block_.parameters[i];
+        const Tape::BoundaryGradient gradient = tape_.take_leaf_gradient(leaves_[i]);
+        if (!gradient.exists) continue;
+        waiting.tied[parameter.tied_to.empty() ? std::string(options_.prefix) + parameter.name
+                                               : parameter.tied_to] = gradient;
+    }
+}
+
+Tape::BoundaryGradient BlockRun::backward(std::vector<Event>& events, Tape::BoundaryGradient of_output,
+                                          WaitingGradients& waiting) {
+    tape_.record_to(&events);
+    events.reserve(events.size() + kEventsPerOp * block_.ops.size());
+    seed(of_output, waiting);
     tape_.backward();
+    take_gradients(waiting);
     if (!input_) return {};
     const Tape::BoundaryGradient gradient = tape_.gradient_of(input_);
     tape_.hand_over_gradient(input_);

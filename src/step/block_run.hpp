@@ -3,14 +3,16 @@
 /// One copy of a block, run forward and backward on a tape of its own.
 
 #include <cstdint>
-#include <functional>
+#include <map>
 #include <memory_resource>
 #include <optional>
+#include <string>
 #include <vector>
 
 #include "membudget/autograd.hpp"
 #include "membudget/job.hpp"
 #include "membudget/model.hpp"
+#include "step/plan.hpp"
 
 namespace membudget {
 
@@ -42,6 +44,15 @@ struct BlockInput {
 struct SharedTensor {
     std::int64_t numel = 0;
     const Dtype* dtype = nullptr;  ///< null: it does not exist in this job
+    bool requires_grad = false;
+    TermId term = 0;
+};
+
+/// Gradients that wait between blocks in backward, beside the one of the chain.
+struct WaitingGradients {
+    std::vector<Tape::BoundaryGradient> shared;  ///< by index of `Model::shared`
+    std::map<std::string, Tape::BoundaryGradient, std::less<>> tied;  ///< by the parameter's full name
+    friend bool operator==(const WaitingGradients&, const WaitingGradients&) = default;
 };
 
 /// How parameters treat their gradients in this pass.
@@ -58,10 +69,10 @@ struct RunOptions {
     bool grad_enabled = true;   ///< false: forward of a checkpointed block
     bool recompute = false;     ///< everything is booked under temporaries/recompute
     bool output_is_checkpoint = false;  ///< the output is the saved input of a checkpointed block
-    /// Full names of the parameters whose gradient came from a block that ran earlier in backward
-    /// (`pending`) or will come from one that runs later (`later`).
-    const std::vector<std::string>* pending = nullptr;
-    const std::vector<std::string>* later = nullptr;
+    bool reentrant = false;     ///< backward of a reentrant region: its arguments are leaves of their own
+    bool has_loss = false;      ///< backward begins here
+    const Plan* plan = nullptr; ///< tells which parameters other runs use too
+    int run = 0;                ///< which run of the plan this is
     std::string_view prefix;    ///< of the block's parameter names
     bool input_gradients = false;  ///< of a stem: the embeddings' output needs a gradient
 };
@@ -77,6 +88,8 @@ public:
 
     /// Runs ops [begin, end) into `events`.
     void forward(std::vector<Event>& events, std::size_t begin, std::size_t end);
+    /// The block's function returns, where `forward` left that to the caller (`RunOptions::has_loss`).
+    void end_function(std::vector<Event>& events);
     [[nodiscard]] std::size_t ops() const { return block_.ops.size(); }
 
     /// Keeps a tensor of the block beyond its names (`outputs.logits`) until `drop_kept`.
@@ -107,21 +120,32 @@ public:
     [[nodiscard]] std::size_t first_unpack() const { return tape_.first_unpack(); }
     /// Autocast exits.
     void end_autocast(std::vector<Event>& events);
+    /// The block reads the shared tensor, or makes it.
+    [[nodiscard]] bool reads_shared(std::size_t index) const;
+    [[nodiscard]] bool makes_shared(std::size_t index) const;
+    [[nodiscard]] bool holds_shared(std::size_t index) const;
     /// True when a saved tensor refers to the shared tensor.
     [[nodiscard]] bool saves_shared(std::size_t index) const;
     /// The stem's `until_model_end` tensors but its output: their names go.
     void drop_model_names(std::vector<Event>& events);
-    /// Tensors that the stem made for all blocks: their names go.
+    /// The name of a shared tensor that this block made goes.
     void drop_shared(std::vector<Event>& events, std::size_t index);
+    /// A shared tensor dies with the saved ones of `reader`, in its backward; all names are gone.
+    void hand_over_shared(std::size_t index, BlockRun& reader);
 
-    /// Backward of the block; the gradient of its input lives on.
-    Tape::BoundaryGradient backward(std::vector<Event>& events, Tape::BoundaryGradient of_output);
+    /// Backward of the block; the gradient of its input lives on, and so do those that wait.
+    Tape::BoundaryGradient backward(std::vector<Event>& events, Tape::BoundaryGradient of_output,
+                                    WaitingGradients& waiting);
     void release_collected(std::vector<Event>& events);
     /// `.grad` of the embeddings' output goes with the graph.
     void drop_input_gradients(std::vector<Event>& events);
 
 private:
+    void bring_in_shared();
     void plan_lifetimes();
+    void note_shared(int tensor);
+    void seed(Tape::BoundaryGradient of_output, WaitingGradients& waiting);
+    void take_gradients(WaitingGradients& waiting);
     void run_op(std::size_t index);
     void finish_op(std::size_t index);
     void update_cache(const Op& op);
@@ -147,6 +171,8 @@ private:
     Ref input_;                      ///< alias for the boundary gradient
     Ref output_alias_;
     std::vector<int> shared_of_;     ///< index of Model::shared -> tensor of the block; -1
+    std::vector<Ref> shared_alias_;  ///< aliases for their gradients; none where there is no gradient
+    std::vector<bool> made_;         ///< per tensor: an op of the block makes it
     const Dtype* activations_ = nullptr;
 };
 

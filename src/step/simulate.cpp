@@ -75,6 +75,14 @@ void anonymous_states(const Job& job, Step& step, std::vector<Event>& start) {
     }
 }
 
+/// Whether the labels are a target sequence of their own.
+bool has_target(const Model& model) {
+    for (const Block& block : model.blocks)
+        for (const Tensor& tensor : block.tensors)
+            if (tensor.rows == Rows::target_tokens) return true;
+    return false;
+}
+
 /// Builds the tree of one job.
 class StepBuilder {
 public:
@@ -165,16 +173,35 @@ StepNode StepBuilder::micro_batch(GradientMode mode, bool first) {
     return whole;
 }
 
-/// Token ids and labels, int64 each: they wait on the device before the step begins.
+/// Token ids and labels, int64 each, or features and labels: they wait on the device before the step
+/// begins.
 void StepBuilder::inputs(std::vector<Event>& start) {
-    const std::int64_t tokens = job_.extents.rows(Rows::tokens);
+    const Model& model = *job_.model;
+    const Extents& extents = job_.extents;
     const TermId term = step_.terms.intern("activations/inputs");
-    const std::int64_t bytes = byte_count(tokens, dtype::int64);
-    start.push_back({bytes, rounding_of(bytes, job_.backend), 2, -1, term, {kNoOp, "token ids and labels"}});
-    note(step_.notes, term,
-         {Basis::exact, Total::allocated,
-          fmt::format("2 x {} tokens x 8 B (int64 ids and labels)", group_digits(tokens)),
-          "torch.long token ids"});
+    const auto wait = [&](std::int64_t bytes, std::int32_t count, const char* what) {
+        start.push_back({bytes, rounding_of(bytes, job_.backend), count, -1, term, {kNoOp, what}});
+    };
+    const std::int64_t tokens = extents.rows(Rows::tokens);
+    const std::int64_t targets = extents.rows(has_target(model) ? Rows::target_tokens : Rows::tokens);
+    const std::int64_t ids = byte_count(tokens, dtype::int64);
+    const std::int64_t labels = byte_count(targets, dtype::int64);
+    std::string formula;
+    if (model.source_features > 0) {
+        wait(byte_count(detail::checked_mul(tokens, model.source_features), *job_.precision.parameters), 1,
+             "features");
+        wait(labels, 1, "labels");
+        formula = fmt::format("{} rows x {} features + {} labels x 8 B (int64)", group_digits(tokens),
+                              model.source_features, group_digits(targets));
+    } else if (ids == labels) {
+        wait(ids, 2, "token ids and labels");
+        formula = fmt::format("2 x {} tokens x 8 B (int64 ids and labels)", group_digits(tokens));
+    } else {
+        wait(ids, 1, "token ids");
+        wait(labels, 1, "labels");
+        formula = fmt::format("({} tokens + {} labels) x 8 B (int64)", group_digits(tokens), group_digits(targets));
+    }
+    note(step_.notes, term, {Basis::exact, Total::allocated, std::move(formula), "torch.long token ids"});
 }
 
 void StepBuilder::derive() {

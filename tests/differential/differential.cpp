@@ -119,6 +119,12 @@ Case spec_of(const KeyTree& record) {
     spec.file = "record";
     KeyTree config = at(what, "config");
     config.at_or_add("architectures") = KeyTree::array({KeyTree(at(what, "model").text())});
+    // The class made of a config ties always, and scales by what the config says of it.
+    if (const KeyTree* tied = config.find("tie_word_embeddings");
+        at(what, "model").text().starts_with("T5") && tied != nullptr && !tied->boolean()) {
+        config.at_or_add("scale_decoder_outputs") = KeyTree(false);
+        config.at_or_add("tie_word_embeddings") = KeyTree(true);
+    }
     out.inputs.config = config;
     out.inputs.config_file = at(what, "name").text();
     spec.model.config = "config.json";
@@ -165,6 +171,9 @@ Case spec_of(const KeyTree& record) {
         t.quantization.prepare = at(*base, "prepare").boolean();
         if (autocast) t.precision.compute = name("bf16");
     }
+    if (const KeyTree* batch = what.find("inputs"); batch != nullptr && !batch->is_null())
+        if (const KeyTree* labels = batch->find("labels"); labels != nullptr)
+            t.sequence_length = at(*labels, "shape").items().back().integer();
     t.carry_outputs = flag("carry_outputs");
     t.use_cache = flag("use_cache");
     return out;
