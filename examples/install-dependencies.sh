@@ -35,6 +35,7 @@ list_missing() {
   need libfmt-dev has_header fmt/format.h
   need nlohmann-json3-dev has_header nlohmann/json.hpp
   need libcli11-dev has_header CLI/CLI.hpp
+  need zlib1g-dev has_header zlib.h
   [ "${1-}" = tests ] || return 0
   need catch2 has_catch2
   need jq has_program jq

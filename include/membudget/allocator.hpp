@@ -15,6 +15,7 @@
 #include <optional>
 #include <vector>
 
+#include "membudget/job.hpp"
 #include "membudget/quantity.hpp"
 #include "membudget/stack.hpp"
 #include "membudget/support.hpp"
@@ -128,6 +129,15 @@ private:
     std::unique_ptr<State> state_;
 };
 
+/// A request of a step that found no memory, after everything cached was given back.
+struct FailedRequest {
+    std::int64_t bytes = 0;
+    std::int64_t live = 0;       ///< bytes of live tensors then, as the ledger counts them
+    std::int64_t held = 0;       ///< reserved then
+    std::int64_t needed = 0;     ///< what would have had to be
+    Phase phase = Phase::forward;
+};
+
 /// Steps of a simulated job, run through an allocator on one stream, as a training loop runs them.
 class StepReplay {
 public:
@@ -151,8 +161,10 @@ public:
     /// Bytes of live tensors, as the ledger counts them.
     [[nodiscard]] std::int64_t level() const;
     [[nodiscard]] int steps() const;
-    /// False: a free found no tensor, or a request no memory.
+    /// False: a free found no tensor.
     [[nodiscard]] bool matched() const;
+    /// The request at which the job ended; nothing runs after it.
+    [[nodiscard]] const std::optional<FailedRequest>& failed() const;
 
 private:
     struct State;
@@ -160,7 +172,7 @@ private:
 };
 
 /// Runs `first`, a step that makes the optimizer's states where its activations were, and then `step`
-/// until it leaves the memory as it found it. Where `first` does not lead to the start of `step`,
+/// until it leaves the memory as it found it, or fails. Where `first` does not lead to the start of `step`,
 /// that is the start.
 void settle(StepReplay& replay, const Step& first, const Step& step);
 

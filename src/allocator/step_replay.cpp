@@ -90,6 +90,7 @@ struct StepReplay::State {
     std::int64_t level = 0;
     int steps = 0;
     bool matched = true;
+    std::optional<FailedRequest> failed;
 };
 
 const std::vector<Action>& StepReplay::State::actions_of(const StepNode& node, const TermTable& terms) {
@@ -121,12 +122,15 @@ const std::vector<Action>& StepReplay::State::actions_of(const StepNode& node, c
 
 void StepReplay::State::run(const StepNode& node, const TermTable& terms) {
     const std::vector<Action>* actions = node.events.empty() ? nullptr : &actions_of(node, terms);
-    for (std::int64_t copy = 0; copy < node.repeat; ++copy) {
+    for (std::int64_t copy = 0; copy < node.repeat && !failed; ++copy) {
         const bool may_settle = node.micro_batch && node.repeat > 2;
         const std::uint64_t before = may_settle ? allocator.layout() : 0;
         for (const StepNode& child : node.children) run(child, terms);
         if (actions != nullptr)
-            for (const Action& action : *actions) perform(action, node);
+            for (const Action& action : *actions) {
+                perform(action, node);
+                if (failed) return;
+            }
         // A micro-batch that leaves the memory as it found it does so again.
         if (may_settle && allocator.layout() == before) return;
     }
@@ -141,8 +145,16 @@ void StepReplay::State::perform(const Action& action, const StepNode& node) {
         }
         const auto handle = allocator.allocate(action.bytes);
         if (!handle) {
-            matched = false;
-            continue;
+            const std::int64_t rounded = rounded_request(action.bytes, settings);
+            const std::int64_t page = settings.large_segment_size;
+            const std::int64_t more = settings.expandable_segments ? detail::ceil_div(rounded, page) * page
+                                                                   : segment_size(rounded, settings);
+            failed = {.bytes = action.bytes,
+                      .live = level - action.counted,
+                      .held = allocator.totals().reserved,
+                      .needed = allocator.totals().reserved + more,
+                      .phase = node.phase};
+            return;
         }
         const auto number = static_cast<std::uint32_t>(tensors.size());
         tensors.push_back({*handle, false});
@@ -197,9 +209,11 @@ const CachingAllocator& StepReplay::allocator() const { return state_->allocator
 std::int64_t StepReplay::level() const { return state_->level; }
 int StepReplay::steps() const { return state_->steps; }
 bool StepReplay::matched() const { return state_->matched; }
+const std::optional<FailedRequest>& StepReplay::failed() const { return state_->failed; }
 
 void settle(StepReplay& replay, const Step& first, const Step& step) {
     replay.run(first);
+    if (replay.failed()) return;
     if (!replay.matched() || replay.level() != start_level(step)) {
         replay.clear();
         replay.run(step);
@@ -207,7 +221,7 @@ void settle(StepReplay& replay, const Step& first, const Step& step) {
     for (int i = 0; i < kMostSteps; ++i) {
         const std::uint64_t before = replay.allocator().layout();
         replay.run_again(step);
-        if (replay.allocator().layout() == before) return;
+        if (replay.failed() || replay.allocator().layout() == before) return;
     }
 }
 

@@ -1,6 +1,7 @@
 #include "membudget/ledger.hpp"
 
 #include <algorithm>
+#include <iterator>
 #include <map>
 
 #include <fmt/format.h>
@@ -87,40 +88,62 @@ void sort_terms(std::vector<Term>& terms) {
     });
 }
 
-/// The allocator's share at the ends of the interval, from the runs with those terms.
-struct ReservedRuns {
-    ReservedMemory lower, point, upper;
-};
-
-std::optional<ReservedRuns> replay_runs(const Job& job, const Step& point, const Step& lower, const Step& upper) {
-    const auto at_point = simulate_reserved(job, point, Bound::point);
-    if (!at_point) return std::nullopt;
-    ReservedRuns out{*at_point, *at_point, *at_point};
-    if (&lower != &point) {
-        const auto low = simulate_reserved(job, lower, Bound::lower);
-        const auto high = simulate_reserved(job, upper, Bound::upper);
-        if (!low || !high) return std::nullopt;
-        out.lower = *low;
-        out.upper = *high;
+/// Memory outside the allocator, as far as a term says so.
+OutsideBytes sum_of(const std::vector<Term>& outside) {
+    Bytes lower, point, upper;
+    for (const Term& term : outside) {
+        lower += term.lower;
+        point += term.at_peak;
+        upper += *term.upper;
     }
-    // Before a request fails, a retry gives whole free segments back
-    // [c10/cuda/CUDACachingAllocator.cpp release_cached_blocks].
-    out.lower.releasable = 0;
+    return {lower.count(), point.count(), upper.count()};
+}
+
+std::string releasable_formula(const ReservedMemory& run, bool known_end) {
+    std::string out = fmt::format("whole free segments at the peak, after {} replayed steps", run.steps);
+    if (!known_end) out += "; none (lower bound) where memory is short: a retry gives them back";
+    if (known_end && run.retries > 0)
+        out += fmt::format("; {} requests of a step found the device full and had them given back", run.retries);
     return out;
 }
 
-/// Adds the terms that only `reserved` and `device` have, and both totals.
-void add_outer_totals(Ledger& ledger, const Job& job, const ReservedRuns& runs) {
+/// What a replay found that the totals do not say.
+void add_replay_warnings(Ledger& ledger, const ReservedMemory& run) {
+    if (run.failed) {
+        const FailedRequest& failed = *run.failed;
+        if (failed.held - failed.live < failed.bytes) return;  // too much is live: nothing to explain
+        ledger.warnings.push_back(
+            {"allocator.no_memory",
+             fmt::format("a request of {} in {} finds no memory, although {} of what is reserved is in no tensor: "
+                         "it is free in pieces that are too small",
+                         format_bytes(Bytes(failed.bytes), Units::decimal), name_of(failed.phase),
+                         format_bytes(Bytes(failed.held - failed.live), Units::decimal))});
+    } else if (run.retries > 0) {
+        ledger.warnings.push_back(
+            {"allocator.retries",
+             fmt::format("{} requests of a step find the device full and have cached segments given back before "
+                         "they are served: the job fits, and each time waits for the device",
+                         run.retries)});
+    }
+}
+
+/// Adds the terms that only `reserved` and `device` have, and both totals; returns the replays.
+std::optional<ReservedRuns> add_outer_totals(Ledger& ledger, const Job& job, const BoundedSteps& steps) {
     constexpr std::string_view kSource =
         "c10/cuda/CUDACachingAllocator.cpp, simulated; on one stream, without cuBLAS workspaces";
+    std::vector<Term> outside = outside_terms(job);
+    const OutsideBytes beside = sum_of(outside);
+    const auto runs = simulate_reserved(job, steps, ledger.budget, beside);
+    if (!runs) return std::nullopt;
     const auto add = [&](std::string_view path, std::int64_t ReservedMemory::*bytes, std::string formula) {
-        if (runs.point.*bytes == 0 && runs.upper.*bytes == 0) return;
+        const auto [least, most] = std::minmax({runs->lower.*bytes, runs->point.*bytes, runs->upper.*bytes});
+        if (most == 0) return;
         Term term;
         term.path = path;
         term.total = Total::reserved;
-        term.at_peak = term.max = Bytes(runs.point.*bytes);
-        term.lower = Bytes(runs.lower.*bytes);
-        term.upper = Bytes(runs.upper.*bytes);
+        term.at_peak = term.max = Bytes(runs->point.*bytes);
+        term.lower = Bytes(least);
+        term.upper = Bytes(most);
         term.lifetime = "whole step";
         term.formula = std::move(formula);
         term.source = kSource;
@@ -129,49 +152,47 @@ void add_outer_totals(Ledger& ledger, const Job& job, const ReservedRuns& runs) 
     add("allocator/unsplit", &ReservedMemory::unsplit,
         "rests of up to 1 MiB that live blocks keep; torch.cuda.memory_allocated() counts them");
     add("allocator/cached/releasable", &ReservedMemory::releasable,
-        fmt::format("whole free segments at the peak, after {} replayed steps; none (lower bound) where memory is "
-                    "short: a retry gives them back",
-                    runs.point.steps));
+        releasable_formula(runs->point, ledger.budget.has_value()));
     add("allocator/cached/stuck", &ReservedMemory::stuck,
-        fmt::format("free blocks in segments with live ones at the peak, after {} replayed steps", runs.point.steps));
-    const auto beyond = [](const ReservedMemory& run) { return Bytes(run.beyond_allocated()); };
-    TotalRange reserved = ledger.allocated;
-    reserved.lower += beyond(runs.lower);
-    reserved.point += beyond(runs.point);
-    if (reserved.upper) *reserved.upper += beyond(runs.upper);
-    ledger.reserved = reserved;
+        fmt::format("free blocks in segments with live ones at the peak, after {} replayed steps", runs->point.steps));
+    std::ranges::move(outside, std::back_inserter(ledger.terms));
 
-    TotalRange device = reserved;
-    for (Term& term : outside_terms(job)) {
-        device.lower += term.lower;
-        device.point += term.at_peak;
-        if (device.upper) *device.upper += *term.upper;
-        ledger.terms.push_back(std::move(term));
-    }
-    ledger.device = device;
+    // The more there is outside, the sooner the allocator gives back: the ends of the device are not the
+    // sums of the ends.
+    const Bytes low = ledger.allocated.lower + Bytes(runs->lower.beyond_allocated());
+    const Bytes point = ledger.allocated.point + Bytes(runs->point.beyond_allocated());
+    const Bytes high = ledger.allocated.upper.value_or(point) + Bytes(runs->upper.beyond_allocated());
+    const auto range = [&](const OutsideBytes& more) {
+        const auto [least, most] =
+            std::minmax({low + Bytes(more.lower), point + Bytes(more.point), high + Bytes(more.upper)});
+        return TotalRange{least, point + Bytes(more.point),
+                          ledger.allocated.upper ? std::optional(most) : std::nullopt};
+    };
+    ledger.reserved = range({});
+    ledger.device = range(beside);
     sort_terms(ledger.terms);
+    add_replay_warnings(ledger, runs->point);
+    return runs;
 }
 
-void judge(Ledger& ledger, const Job& job, const std::optional<Budget>& budget) {
-    if (budget)
-        ledger.budget = budget;
-    else if (job.device)
-        ledger.budget = Budget{job.device->name, job.device->capacity, job.device->reserve,
-                               job.device->capacity_lower, job.device->capacity_upper};
+std::optional<Budget> budget_of(const Job& job) {
+    if (!job.device) return std::nullopt;
+    return Budget{job.device->name, job.device->capacity, job.device->reserve, job.device->capacity_lower,
+                  job.device->capacity_upper};
+}
+
+/// A job that was replayed is over where its smallest run fails, and fits where its largest does not;
+/// any other is judged by its outermost total.
+void judge(Ledger& ledger, const std::optional<ReservedRuns>& runs) {
     if (!ledger.budget) return;
-    const TotalRange& total = ledger.device     ? *ledger.device
-                              : ledger.reserved ? *ledger.reserved
-                                                : ledger.allocated;
-    const Bytes usable = ledger.budget->capacity - ledger.budget->reserve;
-    ledger.headroom = usable - total.point;
+    const TotalRange& total = ledger.device ? *ledger.device : ledger.allocated;
     const Bytes reserve = ledger.budget->reserve;
-    if (total.lower > ledger.budget->capacity_upper.value_or(ledger.budget->capacity) - reserve)
-        ledger.verdict = Verdict::over;
-    else if (total.upper &&
-             *total.upper <= ledger.budget->capacity_lower.value_or(ledger.budget->capacity) - reserve)
-        ledger.verdict = Verdict::fits;
-    else
-        ledger.verdict = Verdict::uncertain;
+    const Bytes most = ledger.budget->capacity_upper.value_or(ledger.budget->capacity) - reserve;
+    const Bytes least = ledger.budget->capacity_lower.value_or(ledger.budget->capacity) - reserve;
+    ledger.headroom = ledger.budget->capacity - reserve - total.point;
+    const bool over = runs ? runs->lower.failed.has_value() : total.lower > most;
+    const bool fits = total.upper && (runs ? !runs->upper.failed : *total.upper <= least);
+    ledger.verdict = over ? Verdict::over : fits ? Verdict::fits : Verdict::uncertain;
     if (!ledger.device)
         ledger.warnings.push_back(
             {"budget.allocated",
@@ -244,8 +265,8 @@ Ledger make_ledger(const Job& job, const std::optional<Budget>& budget) {
         ledger.dominant_bytes = groups.front().second;
     }
     sort_terms(ledger.terms);
-    if (const auto runs = replay_runs(job, point, lower, upper)) add_outer_totals(ledger, job, *runs);
-    judge(ledger, job, budget);
+    ledger.budget = budget ? budget : budget_of(job);
+    judge(ledger, add_outer_totals(ledger, job, {lower, point, upper}));
     ledger.measure_next = what_to_measure(ledger);
     return ledger;
 }

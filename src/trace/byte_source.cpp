@@ -72,7 +72,7 @@ std::unique_ptr<ByteSource> unpacked(std::unique_ptr<ByteSource> source) {
     std::unique_ptr<ByteSource> again =
         std::make_unique<AgainSource>(std::string(first), std::move(source));
     if (!packed) return again;
-    return std::make_unique<GzipSource>(std::move(again));
+    return gunzip(std::move(again));
 }
 
 }  // namespace

@@ -127,24 +127,49 @@ void check_protocol(unsigned version) {
         "expected plain data; got pickle opcode 0x{:02x}, which could import or call something", code));
 }
 
-/// The references that follow one another, as the frames of a stack do: most opcodes of a file.
-void get_run(SnapshotBuilder& builder, Window& in) {
-    const std::span<const unsigned char> bytes = in.rest();
+/// How many of `bytes`, from the first on, are references: most opcodes of a file are.
+std::size_t length_of_gets(std::span<const unsigned char> bytes) {
     std::size_t at = 0;
     while (bytes.size() - at >= 5) {
-        if (bytes[at] == opcode::binget) {
-            builder.get(bytes[at + 1]);
+        if (bytes[at] == opcode::long_binget)
+            at += 5;
+        else if (bytes[at] == opcode::binget)
             at += 2;
-        } else if (bytes[at] == opcode::long_binget) {
+        else
+            break;
+    }
+    return at;
+}
+
+/// The references that are the first `length` bytes ahead.
+void get_run(SnapshotBuilder& builder, Window& in, std::size_t length) {
+    const std::span<const unsigned char> run = in.rest().first(length);
+    for (std::size_t at = 0; at < length;) {
+        if (run[at] == opcode::binget) {
+            builder.get(run[at + 1]);
+            at += 2;
+        } else {
             std::uint32_t index = 0;
-            for (std::size_t i = 0; i < 4; ++i) index |= std::uint32_t{bytes[at + 1 + i]} << (8 * i);
+            for (std::size_t i = 0; i < 4; ++i) index |= std::uint32_t{run[at + 1 + i]} << (8 * i);
             builder.get(index);
             at += 5;
-        } else {
-            break;
         }
     }
-    in.skip(at);
+    in.skip(length);
+}
+
+/// MARK. What follows a new list is often a stack: references and nothing else, up to APPENDS.
+void mark(SnapshotBuilder& builder, Window& in) {
+    const std::span<const unsigned char> ahead = in.rest();
+    const std::size_t length = builder.begins_list() ? length_of_gets(ahead) : 0;
+    if (length == 0 || length == ahead.size() || ahead[length] != opcode::appends) return builder.mark();
+    const std::string_view run(reinterpret_cast<const char*>(ahead.data()), length);
+    if (builder.repeat_stack(run)) return in.skip(length + 1);
+    builder.mark();
+    get_run(builder, in, length);
+    in.skip(1);
+    builder.appends();
+    builder.made_by(run);
 }
 
 /// Runs opcodes up to STOP.
@@ -152,10 +177,10 @@ void run(SnapshotBuilder& builder, Window& in) {
     for (;;) {
         const unsigned char code = in.byte();
         switch (code) {
-            case opcode::binget: builder.get(in.byte()), get_run(builder, in); break;
-            case opcode::long_binget: builder.get(in.little_endian<std::uint32_t>()), get_run(builder, in); break;
+            case opcode::binget: builder.get(in.byte()); break;
+            case opcode::long_binget: builder.get(in.little_endian<std::uint32_t>()); break;
             case opcode::memoize: builder.memoize(); break;
-            case opcode::mark: builder.mark(); break;
+            case opcode::mark: mark(builder, in); break;
             case opcode::binint1: builder.integer(in.byte()); break;
             case opcode::binint2: builder.integer(in.little_endian<std::uint16_t>()); break;
             case opcode::binint:

@@ -57,6 +57,7 @@ void SnapshotBuilder::put(std::uint32_t index) {
     // Numbers need not be consecutive, but a gap of millions is no pickler's work.
     if (index > memo_.size() + (1U << 16U) || index >= kIndexMask)
         throw SnapshotError("memoizes under a number that is out of order");
+    if (index < memo_.size()) stack_runs_.forget();
     stack_.back().memo = index + 1;
     SnapshotValue& value = stack_.back();
     become(value, value.kind, value.data);
@@ -132,6 +133,17 @@ void SnapshotBuilder::appends() {
     const std::size_t first = pop_mark();
     extend(container(first), first);
     stack_.shrink(first);
+}
+
+bool SnapshotBuilder::repeat_stack(std::string_view run) {
+    const auto stack = stack_runs_.find(run);
+    if (stack) become(stack_.back(), ValueKind::stack, *stack);
+    return stack.has_value();
+}
+
+void SnapshotBuilder::made_by(std::string_view run) {
+    if (run.size() <= StackRuns::kLongest && stack_.back().kind == ValueKind::stack)
+        stack_runs_.keep(run, static_cast<StackId>(stack_.back().data));
 }
 
 void SnapshotBuilder::append() {

@@ -22,6 +22,7 @@
 
 #include "membudget/trace.hpp"
 #include "trace/memo.hpp"
+#include "trace/stack_runs.hpp"
 
 namespace membudget {
 
@@ -65,6 +66,7 @@ public:
     SnapshotValue& operator[](std::size_t i) { return values_[i]; }
     const SnapshotValue& operator[](std::size_t i) const { return values_[i]; }
     SnapshotValue& back() { return values_[size_ - 1]; }
+    [[nodiscard]] const SnapshotValue& back() const { return values_[size_ - 1]; }
     [[nodiscard]] const SnapshotValue& front() const { return values_[0]; }
     [[nodiscard]] std::span<const SnapshotValue> from(std::size_t first) const {
         return {values_.get() + first, size_ - first};
@@ -119,6 +121,15 @@ public:
         return marks_.empty() ? stack_.size() : stack_.size() - marks_.back();
     }
 
+    /// The empty list on top becomes the stack that the same bytes, `run`, made of a list before, by
+    /// nothing but references; false: they did not yet.
+    [[nodiscard]] bool repeat_stack(std::string_view run);
+    /// The list on top was made by the references `run`, and nothing else.
+    void made_by(std::string_view run);
+    [[nodiscard]] bool begins_list() const {
+        return !stack_.empty() && stack_.back().kind == ValueKind::empty_list;
+    }
+
     void memoize() { put(memo_.size()); }
     void put(std::uint32_t index);
     void get(std::uint32_t index) {
@@ -163,6 +174,7 @@ private:
     ValueStack stack_;
     std::vector<std::uint32_t> marks_;
     Memo memo_;
+    StackRuns stack_runs_;
 
     // Values by kind. Events, blocks, segments and annotations wait here until their list takes them.
     std::vector<std::pair<std::int64_t, std::int64_t>> pairs_;

@@ -107,6 +107,36 @@ TEST_CASE("pickles that do more than hold data are refused", "[trace]") {
     }
 }
 
+TEST_CASE("the same references are the same stack until they are given a new meaning", "[trace]") {
+    using namespace std::literals;
+    const auto text = [](std::string_view t) {
+        return std::string("\x8c") + static_cast<char>(t.size()) + std::string(t);
+    };
+    // A frame of this name, memoized as number 0; then lists of it, and of references to it.
+    const auto frame = [&](std::string_view name) {
+        return "}q\x00("s + text("filename") + text("a.py") + text("name") + text(name) + text("line") + "K\x01u";
+    };
+    const auto event = [&](const std::string& frames) {
+        return "}(" + text("action") + text("alloc") + text("size") + "K\x01" + text("frames") + "](" + frames + "eu";
+    };
+    const std::string once = "h\x00"s, twice = once + once;
+    std::string events;
+    for (const std::string& frames : {frame("first"), once, twice, once, twice, frame("second"), once, twice, twice})
+        events += event(frames);
+    const std::string bytes = "\x80\x02}(" + text("segments") + "]" + text("device_traces") + "](](" + events + "eeu.";
+    const auto trace = read(bytes);
+    REQUIRE(trace.ok());
+    std::vector<std::string> stacks;
+    for (std::size_t i = 0; i < trace->devices.at(0).events.size(); ++i) {
+        std::string names;
+        for (const std::uint32_t index : trace->stacks.frames_of(trace->devices[0].events[i].stack))
+            names += std::string(trace->stacks.text_of(trace->stacks.frame_at(index).function)) + " ";
+        stacks.push_back(names);
+    }
+    CHECK(stacks == std::vector<std::string>{"first ", "first ", "first first ", "first ", "first first ", "second ",
+                                             "second ", "second second ", "second second "});
+}
+
 TEST_CASE("broken and hostile snapshots are refused", "[trace]") {
     using namespace std::literals;
     CHECK(message_of("") == "expected a memory trace; the file is empty");
