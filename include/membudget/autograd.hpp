@@ -305,6 +305,8 @@ public:
     void seed(const Ref& tensor, BoundaryGradient gradient);
     /// The same for a parameter that several blocks use.
     void seed_leaf(std::size_t leaf, BoundaryGradient gradient);
+    /// Another reference to the gradient that waits for a tensor: nothing is added to it in place.
+    [[nodiscard]] Ref gradient_reference(const Ref& output);
     /// A gradient that someone else owns and holds: never freed here, never accumulated in place.
     void seed_foreign(const Ref& output);
     /// The gradient of the loss, the last node's output: one number, allocated here.

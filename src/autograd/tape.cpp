@@ -302,6 +302,16 @@ void Tape::seed_leaf(std::size_t leaf, BoundaryGradient gradient) {
     if (gradient.exists) leaves_[leaf].gradient = {adopt_gradient(gradient, kTiedGradient), gradient.view};
 }
 
+Ref Tape::gradient_reference(const Ref& output) {
+    const TensorRow tensor = row(output);
+    const std::int32_t storage = tensor.node >= 0
+                                     ? slots_[at(nodes_[at(tensor.node)].first_slot + tensor.slot)].storage
+                                 : tensor.input >= 0 ? inputs_[at(tensor.input)].gradient.storage : -1;
+    if (storage < 0) return {};
+    retain(storage);
+    return Ref(this, new_tensor(storage, 0, *tensor.dtype));
+}
+
 void Tape::seed_foreign(const Ref& output) {
     const TensorRow& tensor = row(output);
     if (tensor.node < 0) return;

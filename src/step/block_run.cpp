@@ -210,16 +210,11 @@ void BlockRun::forward(std::vector<Event>& events, std::size_t begin, std::size_
     events.reserve(events.size() + kEventsPerOp * (end - begin));
     for (std::size_t i = begin; i < end; ++i) {
         run_op(i);
-        if (!options_.has_loss || i + 1 < block_.ops.size()) finish_op(i);
+        finish_op(i);
     }
     if (end != block_.ops.size()) return;
     if (block_.output >= 0) output_alias_ = tape_.alias(tensors_[at(block_.output)]);
     if (!options_.recompute) drop_beside(given_, events, context_.job.backend);
-}
-
-void BlockRun::end_function(std::vector<Event>& events) {
-    tape_.record_to(&events);
-    finish_op(block_.ops.size() - 1);
 }
 
 void BlockRun::drop_beside(const BlockInput& input, std::vector<Event>& events, Backend backend) {
@@ -362,13 +357,26 @@ void BlockRun::seed(Tape::BoundaryGradient of_output, WaitingGradients& waiting)
         if (!shared_alias_[i] || (options_.reentrant && reads_shared(i))) continue;
         tape_.seed(shared_alias_[i], waiting.shared[i]);
         waiting.shared[i] = {};
+        if (options_.reentrant) arguments_.push_back(tape_.gradient_reference(shared_alias_[i]));
     }
     if (block_.output >= 0) {
         tape_.seed(output_alias_, of_output);
+        if (options_.reentrant) arguments_.push_back(tape_.gradient_reference(output_alias_));
         if (result_) tape_.seed_foreign(result_);
     } else if (options_.has_loss && !block_.ops.empty()) {
         tape_.book(context_.tape_terms.backward, static_cast<std::uint16_t>(block_.ops.size() - 1));
         tape_.seed_loss();
+    }
+}
+
+/// Zeros that a reentrant region made need a gradient, but no node of it takes that: it goes with the region.
+void BlockRun::drop_leaf_gradients(std::vector<Event>& events, WaitingGradients& waiting) const {
+    for (std::size_t i = 0; i < shared_alias_.size(); ++i) {
+        Tape::BoundaryGradient& gradient = waiting.shared[i];
+        if (shared_alias_[i] || !makes_shared(i) || !gradient.exists) continue;
+        events.push_back({-gradient.bytes, -rounding_of(gradient.bytes, context_.job.backend), 1, -1,
+                          gradient.term, {kNoOp, "gradient between blocks"}});
+        gradient = {};
     }
 }
 
@@ -396,6 +404,8 @@ Tape::BoundaryGradient BlockRun::backward(std::vector<Event>& events, Tape::Boun
     events.reserve(events.size() + kEventsPerOp * block_.ops.size());
     seed(of_output, waiting);
     tape_.backward();
+    arguments_.clear();
+    if (options_.reentrant) drop_leaf_gradients(events, waiting);
     take_gradients(waiting);
     if (!input_) return {};
     const Tape::BoundaryGradient gradient = tape_.gradient_of(input_);

@@ -88,8 +88,6 @@ public:
 
     /// Runs ops [begin, end) into `events`.
     void forward(std::vector<Event>& events, std::size_t begin, std::size_t end);
-    /// The block's function returns, where `forward` left that to the caller (`RunOptions::has_loss`).
-    void end_function(std::vector<Event>& events);
     [[nodiscard]] std::size_t ops() const { return block_.ops.size(); }
 
     /// Keeps a tensor of the block beyond its names (`outputs.logits`) until `drop_kept`.
@@ -145,6 +143,7 @@ private:
     void plan_lifetimes();
     void note_shared(int tensor);
     void seed(Tape::BoundaryGradient of_output, WaitingGradients& waiting);
+    void drop_leaf_gradients(std::vector<Event>& events, WaitingGradients& waiting) const;
     void take_gradients(WaitingGradients& waiting);
     void run_op(std::size_t index);
     void finish_op(std::size_t index);
@@ -165,6 +164,7 @@ private:
     /// Locals of functions, with the number of ops after which the function returns.
     std::vector<std::pair<Ref, std::size_t>> locals_;
     std::vector<Ref> kept_;
+    std::vector<Ref> arguments_;     ///< a reentrant region's gradients, until its backward returns
     Ref input_name_;
     Ref result_;                     ///< what the block returns beside its output
     BlockInput given_;

@@ -24,6 +24,15 @@ std::size_t loss_begin(const Block& block) {
     return begin;
 }
 
+/// Whether a tensor dies that was made before.
+bool frees_earlier(const std::vector<Event>& events) {
+    return std::any_of(events.begin(), events.end(), [&](const Event& freed) {
+        return freed.bytes < 0 && std::none_of(events.begin(), events.end(), [&](const Event& made) {
+                   return made.bytes > 0 && made.storage == freed.storage;
+               });
+    });
+}
+
 }  // namespace
 
 RunOptions ModelPass::options(const Layer& layer, std::size_t run) const {
@@ -229,6 +238,18 @@ void ModelPass::end_of_chain(std::vector<Event>& events) {
             drop_name(i, events);
 }
 
+/// Zeros that are told to need a gradient (T5's bias where blocks are checkpointed): without a reentrant
+/// region their accumulation node holds them, and their gradient, as long as the loss holds the graph.
+bool ModelPass::is_leaf(std::size_t shared) const {
+    if (!shared_[shared].requires_grad || job_.checkpointing.reentrant) return false;
+    const Block& maker = block(visits_[static_cast<std::size_t>(maker_[shared])]->layer.block);
+    for (const Op& op : maker.ops)
+        for (const int output : op.outputs)
+            if (maker.tensors[static_cast<std::size_t>(output)].shared == static_cast<int>(shared))
+                return op.inputs.empty() && op.parameters.empty();
+    return false;
+}
+
 /// No function refers to a shared tensor any more: it dies unless something saved it.
 void ModelPass::drop_name(std::size_t index, std::vector<Event>& events) {
     BlockRun& maker = maker_of(index);
@@ -238,6 +259,7 @@ void ModelPass::drop_name(std::size_t index, std::vector<Event>& events) {
         if (reader == nullptr && visit->run->reads_shared(index) &&
             (visit->layer.checkpointed || visit->run->saves_shared(index)))
             reader = visit.get();
+    if (is_leaf(index)) return;
     const bool carries = shared_[index].requires_grad || is_argument(index);
     if (reader == nullptr || (carries && maker.saves_shared(index)))
         maker.drop_shared(events, index);
@@ -263,12 +285,10 @@ void ModelPass::loss(std::vector<StepNode>& out) {
     if (begin < head.ops.size() && !head.ops[begin].inputs.empty())
         last.run->keep(head.ops[begin].inputs.front());
     last.run->forward(events, begin, last.run->ops());
-    // What the function still held when the loss was there goes as it returns, after the loss.
-    std::vector<Event> returns;
-    last.run->end_function(returns);
+    // If the function held something else than the loss needed, it lets go of that after the loss.
+    const bool lets_go = frees_earlier(events);
     out.push_back(node(Phase::loss, "loss", last.layer.block, std::move(events)));
-    if (!returns.empty())
-        out.push_back(node(Phase::forward, "forward", last.layer.block, std::move(returns)));
+    if (lets_go) out.push_back(node(Phase::forward, "forward", last.layer.block, {}));
     end_of_forward(out);
 }
 

@@ -57,8 +57,15 @@ void ModelPass::drop_outputs(Phase phase, std::vector<StepNode>& out) {
 
 void ModelPass::drop_loss(Phase phase, std::vector<StepNode>& out) {
     std::vector<Event> events;
-    for (std::size_t i = 0; i < shared_.size(); ++i)
-        if (maker_[i] >= 0 && !shared_[i].requires_grad) maker_of(i).drop_shared(events, i);
+    for (std::size_t i = 0; i < shared_.size(); ++i) {
+        if (maker_[i] < 0) continue;
+        if (!shared_[i].requires_grad || is_leaf(i)) maker_of(i).drop_shared(events, i);
+        Tape::BoundaryGradient& gradient = waiting_.shared[i];  // that no block took
+        if (gradient.exists)
+            events.push_back({-gradient.bytes, -rounding_of(gradient.bytes, job_.backend), 1, -1, gradient.term,
+                              {kNoOp, "gradient between blocks"}});
+        gradient = {};
+    }
     if (!events.empty())
         out.push_back(node(phase, "outputs", visits_.front()->layer.block, std::move(events)));
 }

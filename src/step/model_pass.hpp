@@ -67,6 +67,7 @@ private:
     void forward_end(std::size_t run_index, const BlockInput& last, std::vector<StepNode>& out);
     [[nodiscard]] bool is_recorded(const Visit& visit, bool by_parameters) const;
     [[nodiscard]] bool is_argument(std::size_t shared) const;
+    [[nodiscard]] bool is_leaf(std::size_t shared) const;
     [[nodiscard]] bool reads_first(const Run& run);
     void note_makers(std::size_t visit);
     void end_of_chain(std::vector<Event>& events);
