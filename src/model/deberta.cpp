@@ -6,7 +6,7 @@ namespace membudget {
 
 namespace {
 
-constexpr int kMask = 0, kEmbeddings = 1;  // in `Model::shared`
+constexpr int kMask = 0, kEmbeddings = 1, kDistances = 2;  // in `Model::shared`
 /// Positions are repeated for each sequence.
 constexpr Rows kRepeated = Rows::batch;
 
@@ -64,8 +64,15 @@ int disentangled_attention(BlockBuilder& b, const EncoderPlan& plan, const std::
     const int v = project(x, "value_proj", Rows::tokens);
     std::vector<int> inputs{v, q, k, b.shared(kMask, shared[kMask])};
     if (relative.by_key || relative.by_query) {
+        b.shared(kDistances, shared[kDistances]);  // an argument, whether or not it is needed
         int embeddings = b.shared(kEmbeddings, shared[kEmbeddings]);
         embeddings = b.dropout(embeddings, join(path, "pos_dropout"), plan.hidden_dropout, place::attention);
+        const int sliced = b.tensor(join(path, "rel_embeddings"), plan.hidden, Rows::one);
+        b.set_times(sliced, relative.rows);
+        OpAttributes& slice = b.op(OpKind::split, join(path, "rel_embeddings"), place::attention, {embeddings},
+                                   {sliced}).attributes;
+        slice.same = slice.sliced = true;
+        embeddings = sliced;
         // Shared keys: the queries' projection first, for both kinds.
         if (relative.shared_keys) {
             const int queries = project(embeddings, "query_proj", kRepeated);

@@ -198,7 +198,7 @@ Block head(const T5& t, bool language_model) {
         return std::move(b).finish(-1);
     }
     b.hold(x);
-    if (t.scaled) x = b.scale(x, "lm_head.scale", place::head);
+    if (t.scaled) x = b.hold(b.scale(x, "lm_head.scale", place::head));
     const int logits = b.hold(b.linear(x, "lm_head", t.vocabulary, false, place::head));
     if (t.tied) tie(b, "lm_head.weight", "shared.weight");
     const int loss = b.tensor("loss", 1, Rows::one);

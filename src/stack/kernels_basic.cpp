@@ -129,7 +129,11 @@ void split_falcon(KernelCall& call) {
 void split(KernelCall& call) {
     if (call.attributes().form == AttentionForm::falcon && !call.attributes().sliced)
         return split_falcon(call);
-    if (call.attributes().same) return call.out(0, call.inputs() > 0 ? call.in(0) : call.parameter(0));
+    if (call.attributes().same) {
+        Ref whole = call.inputs() > 0 ? call.in(0) : call.parameter(0);
+        // Sliced, all of it is a view of its own.
+        return call.out(0, call.attributes().sliced ? call.tape.view(std::move(whole)) : std::move(whole));
+    }
     if (call.attributes().sliced) {
         for (std::size_t i = 0; i < call.op.outputs.size(); ++i)
             call.out(i, call.tape.slice(call.in(0), call.numel(call.output_tensor(i))));

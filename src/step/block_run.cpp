@@ -170,7 +170,7 @@ void BlockRun::run_op(std::size_t index) {
     }
     for (const int output : op.outputs) {
         const Ref& made = tensors_[at(output)];
-        if (block_.tensors[at(output)].shared >= 0 && made) note_shared(output);
+        if (block_.tensors[at(output)].shared >= 0 && made) note_shared(output, op);
         if (output == block_.output && options_.output_is_checkpoint)
             tape_.rename(made, context_.checkpoint_inputs, "block output");
     }
@@ -184,12 +184,13 @@ void BlockRun::run_op(std::size_t index) {
 }
 
 /// A shared tensor has been made; a recomputed one is of no interest to others.
-void BlockRun::note_shared(int tensor) {
+void BlockRun::note_shared(int tensor, const Op& op) {
     const Ref& made = tensors_[at(tensor)];
     const std::size_t index = at(block_.tensors[at(tensor)].shared);
     if (made.requires_grad()) shared_alias_[index] = tape_.alias(made);
     if (options_.recompute) return;
-    shared_[index] = {made.numel(), &made.dtype(), made.requires_grad(), tape_.term_of(made)};
+    shared_[index] = {made.numel(), &made.dtype(), made.requires_grad(), tape_.term_of(made),
+                      op.inputs.empty() && !op.parameters.empty() && op.attributes.same};
     // With a gradient it may die on another block's tape.
     if (made.requires_grad() || !options_.grad_enabled)
         tape_.rename(made, tape_.term_of(made), "block output");
@@ -380,13 +381,24 @@ void BlockRun::drop_leaf_gradients(std::vector<Event>& events, WaitingGradients&
     }
 }
 
+/// What waits for a parameter's accumulation node becomes `.grad` unless there is one already; a view gives
+/// way to a sum first.
+TermId BlockRun::gradient_term(std::size_t shared, bool view) const {
+    const bool becomes = shared_[shared].parameter && !view && options_.gradients == GradientMode::become;
+    return becomes ? context_.tape_terms.gradients : context_.tape_terms.backward;
+}
+
 /// Takes the gradients that other blocks add to or use.
 void BlockRun::take_gradients(WaitingGradients& waiting) {
     for (std::size_t i = 0; i < shared_alias_.size(); ++i) {
         if (!shared_alias_[i] || !reads_shared(i)) continue;
         tape_.add_outer_gradient(shared_alias_[i], waiting.shared[i]);
         waiting.shared[i] = tape_.gradient_of(shared_alias_[i]);
+        const Ref gradient = tape_.gradient_reference(shared_alias_[i]);
         tape_.hand_over_gradient(shared_alias_[i]);
+        if (!gradient) continue;
+        waiting.shared[i].term = gradient_term(i, waiting.shared[i].view);
+        tape_.rename(gradient, waiting.shared[i].term, "gradient between blocks");
     }
     for (std::size_t i = 0; i < leaves_.size(); ++i) {
         if (!tape_.leaf(leaves_[i]).shared_later) continue;

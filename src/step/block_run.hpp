@@ -46,6 +46,7 @@ struct SharedTensor {
     const Dtype* dtype = nullptr;  ///< null: it does not exist in this job
     bool requires_grad = false;
     TermId term = 0;
+    bool parameter = false;  ///< a parameter that blocks read as a tensor
 };
 
 /// Gradients that wait between blocks in backward, beside the one of the chain.
@@ -141,7 +142,8 @@ public:
 private:
     void bring_in_shared();
     void plan_lifetimes();
-    void note_shared(int tensor);
+    void note_shared(int tensor, const Op& op);
+    [[nodiscard]] TermId gradient_term(std::size_t shared, bool view) const;
     void seed(Tape::BoundaryGradient of_output, WaitingGradients& waiting);
     void drop_leaf_gradients(std::vector<Event>& events, WaitingGradients& waiting) const;
     void take_gradients(WaitingGradients& waiting);
