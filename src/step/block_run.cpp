@@ -397,6 +397,8 @@ void BlockRun::take_gradients(WaitingGradients& waiting) {
         const Ref gradient = tape_.gradient_reference(shared_alias_[i]);
         tape_.hand_over_gradient(shared_alias_[i]);
         if (!gradient) continue;
+        // In a reentrant region a parameter's accumulation node takes it at once.
+        if (options_.reentrant && shared_[i].parameter) waiting.shared[i].view = false;
         waiting.shared[i].term = gradient_term(i, waiting.shared[i].view);
         tape_.rename(gradient, waiting.shared[i].term, "gradient between blocks");
     }
