@@ -165,6 +165,7 @@ Block bart_stem(const Bart& bart, std::string_view base, std::int64_t positions,
     b.last_op().attributes.own_ids = decoder;
     b.set_rows(x, rows);
     if (tied) tie(b, join(stack, "embed_tokens.weight"), std::string(base) + shared_words);
+    if (tied && !decoder) b.last_op().parameters = {0};  // ops refer to the one that has storage
     x = b.hold_until_model_end(b.scale(x, join(stack, "embed_tokens.scale"), place::embedding));
     if (decoder) decoder_masks(b, bart);
     const int placed = b.hold_until_model_end(
