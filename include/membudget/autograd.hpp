@@ -133,8 +133,6 @@ struct Leaf {
     bool has_grad = false;
     /// dtype of `.grad`, when not the parameter's (main gradients).
     const Dtype* grad_dtype = nullptr;
-    /// Gradient that another block left in the accumulation node of a tied parameter.
-    bool pending = false;
     /// More of it is still to come from a block that runs later in backward (tied parameter).
     bool shared_later = false;
     /// The gradient stays only until `release_collected` (it is reduced to shards then).
@@ -149,8 +147,10 @@ struct BackwardStep {
         temp,        ///< allocate a transient
         drop,        ///< free transient `index`
         grad,        ///< allocate the gradient of edge `index`
+        grad_view,   ///< the same, handed on as a view of it (transposed)
         pass,        ///< hand the gradient of the output on to edge `index`
         pass_view,   ///< the same as a view, which forbids later accumulation in place
+        give,        ///< hand saved tensor `bytes` of the node over as the gradient of edge `index`
     };
     Kind kind = Kind::temp;
     std::int16_t index = 0;
@@ -193,6 +193,8 @@ public:
     Ref parameter(std::size_t leaf);
     std::size_t add_leaf(Leaf leaf);
     [[nodiscard]] const Leaf& leaf(std::size_t index) const { return leaves_[index].leaf; }
+    /// Whether nodes of this tape will add to its gradient.
+    [[nodiscard]] bool leaf_is_used(std::size_t index) const { return leaves_[index].uses > 0; }
     /// A tensor that someone else allocated and hands over: freed here, under `term`.
     Ref adopt(std::int64_t numel, const Dtype& type, bool requires_grad, TermId term);
     /// A tensor that someone else owns: referred to here, never freed here.
@@ -201,6 +203,10 @@ public:
     /// `.grad`, which lives until `drop_input_gradients`.
     void require_grad(const Ref& tensor);
     void drop_input_gradients();
+    /// A borrowed tensor is freed here from now on, or not any more.
+    void own(const Ref& tensor, TermId term);
+    void disown(const Ref& tensor);
+    [[nodiscard]] bool owns(const Ref& tensor) const;
     /// Ends this tape's ownership without freeing: the tensor goes to the next block.
     /// Returns true when saved tensors of this tape still refer to its storage: then it dies here,
     /// in backward, and the next block must `borrow` it.
@@ -209,6 +215,8 @@ public:
     // --- forward: ops that allocate, save and record their backward ------------------------------
     /// A new tensor outside autograd.
     Ref fresh(std::int64_t numel, const Dtype& type, const char* what);
+    /// The same, booked under `term`.
+    Ref fresh(std::int64_t numel, const Dtype& type, TermId term, const char* what);
     /// A view or reshape that copies nothing.
     /// `gradient` tells whether the gradient can be viewed back or has to be copied first (the
     /// gradient of a transposed tensor is not contiguous).
@@ -272,7 +280,9 @@ public:
     Ref fused_attention(Ref q, Ref k, Ref v, Ref mask, std::int64_t out_numel,
                         const FusedAttention& how);
     /// Cross-entropy from logits of `rows x classes`: log-softmax, then the negative log-likelihood.
-    Ref cross_entropy(Ref logits, Ref labels, std::int64_t rows, std::int64_t classes);
+    enum class Reduction { mean, none };
+    Ref cross_entropy(Ref logits, Ref labels, std::int64_t rows, std::int64_t classes,
+                      Reduction reduction = Reduction::mean);
 
     /// Records a node by hand, for kernels that are one autograd function of their own.
     class NodeBuilder;
@@ -285,6 +295,8 @@ public:
     /// Another reference that keeps nothing alive, to name the tensor later (`seed`, `gradient_of`).
     [[nodiscard]] Ref alias(const Ref& tensor);
     [[nodiscard]] TermId term_of(const Ref& tensor) const;
+    /// Where the gradient of a parameter is booked, or of a tensor that is none.
+    [[nodiscard]] TermId gradient_term_of(const Ref& tensor) const;
     /// How many saved tensors of this tape refer to the tensor's storage.
     [[nodiscard]] std::int32_t saved_count(const Ref& tensor) const;
     /// A gradient that crosses a boundary between blocks.
@@ -292,9 +304,16 @@ public:
         bool exists = false;
         bool view = false;        ///< held as a view: not accumulated in place
         std::int64_t bytes = 0;
+        TermId term = 0;
+        friend bool operator==(const BoundaryGradient&, const BoundaryGradient&) = default;
     };
-    /// The output's gradient, as the block that ran before in backward left it; before `backward`.
-    void seed(const Ref& output, BoundaryGradient gradient);
+    /// The gradient of an output, or of a tensor from outside, as the blocks that ran before in backward
+    /// left it; before `backward`.
+    void seed(const Ref& tensor, BoundaryGradient gradient);
+    /// The same for a parameter that several blocks use.
+    void seed_leaf(std::size_t leaf, BoundaryGradient gradient);
+    /// Another reference to the gradient that waits for a tensor: nothing is added to it in place.
+    [[nodiscard]] Ref gradient_reference(const Ref& output);
     /// A gradient that someone else owns and holds: never freed here, never accumulated in place.
     void seed_foreign(const Ref& output);
     /// The gradient of the loss, the last node's output: one number, allocated here.
@@ -310,6 +329,10 @@ public:
     [[nodiscard]] BoundaryGradient gradient_of(const Ref& input) const;
     /// Ends this tape's ownership of that gradient.
     void hand_over_gradient(const Ref& input);
+    /// What is in an input buffer outside takes that gradient in: the sum is the input's gradient now.
+    void add_outer_gradient(const Ref& input, BoundaryGradient outer);
+    /// The gradient of a parameter that a later block in backward adds to; this tape gives it up.
+    [[nodiscard]] BoundaryGradient take_leaf_gradient(std::size_t leaf);
     /// Collected gradients have been reduced: they go.
     void release_collected();
 
@@ -384,7 +407,8 @@ private:
     void accumulate_leaf(LeafRow& leaf);
     void rename_storage(std::int32_t storage, TermId term, const char* what);
     [[nodiscard]] Gradient accumulate(Gradient held, Gradient incoming, TermId term);
-    [[nodiscard]] TermId gradient_term(const Edge& edge) const;
+    [[nodiscard]] TermId gradient_term(std::int32_t leaf, bool view) const;
+    std::int32_t adopt_gradient(BoundaryGradient gradient, const char* what);
 
     TapeTerms terms_;
     Backend backend_;
@@ -417,14 +441,17 @@ public:
     NodeBuilder(Tape& tape, const char* what, std::span<const Ref> inputs);
     /// False when autograd records nothing here.
     [[nodiscard]] bool active() const { return active_; }
-    [[nodiscard]] bool needs(std::size_t input) const;
+    [[nodiscard]] bool needs(std::size_t input);
     void save(const Ref& tensor);
     /// Allocates a transient in backward; returns its number for `drop`.
     std::int16_t temp(std::int64_t bytes, const char* what);
     void drop(std::int16_t temp);
     void grad(std::size_t input, const char* what = "grad input");
+    void grad_view(std::size_t input, const char* what);
     void pass(std::size_t input);
     void pass_view(std::size_t input);
+    /// Saves a tensor that is the gradient of `input` already: a function whose forward computes it.
+    void give(std::size_t input, const Ref& gradient);
     /// Makes `output` (or several, for chunk) the node's output.
     void finish(Ref& output);
     void finish(std::span<Ref> outputs);
@@ -435,7 +462,11 @@ private:
     Tape& tape_;
     bool active_ = false;
     Node node_;
-    std::array<std::int16_t, 8> edge_of_{};  ///< input -> index of its edge, or -1
+    [[nodiscard]] std::int16_t& edge_of(std::size_t input) {
+        return input < few_.size() ? few_[input] : more_[input - few_.size()];
+    }
+    std::array<std::int16_t, 8> few_{};  ///< input -> index of its edge, or -1
+    std::vector<std::int16_t> more_;     ///< the same from the ninth input on
     std::int16_t temps_ = 0;
 };
 

@@ -46,7 +46,8 @@ struct Parameter {
     std::string name;
     std::vector<std::int64_t> shape;
     Component component = Component::other;
-    /// Full name of the parameter whose storage this one shares; empty for an own storage.
+    /// Full name of the parameter whose storage this one shares; empty for an own storage. Its own full
+    /// name: the same parameter, of which another block has the storage.
     std::string tied_to;
     /// Full name in published weight files where it differs, `{}` for the layer's index; else empty.
     /// It expands as in a shell where a file holds the tensor in pieces: `experts.{0..7}.{w1,w3}.weight`
@@ -76,6 +77,7 @@ enum class Rows {
     positions,      ///< sequence positions, shared by the batch (cos and sin of the rotation)
     tokens,         ///< batch x sequence length
     target_tokens,  ///< batch x target length (decoder of an encoder-decoder)
+    target_positions,  ///< target positions, shared by the batch
     images,         ///< images of the micro-batch
     patches,        ///< rows of a vision tower: patches of all images, class tokens included
 };
@@ -84,9 +86,10 @@ enum class Rows {
 /// storage when no name and no saved tensor refers to it.
 enum class Held {
     until_last_read,  ///< the name is rebound, or the value never had one
-    until_scope_end,  ///< a local variable that lives until its function returns
+    until_scope_end,  ///< a local variable that lives until its function returns; of `Model::shared`: blocks get it by position
     until_model_end,  ///< in a stem: a local variable of the function that runs the blocks; it dies
-                      ///< where the head says (`Block::base_model_end`), as `Model::shared` does
+                      ///< where the chain's last block says (`Block::base_model_end`), as `Model::shared` does
+    until_outputs_end,  ///< of `Model::shared`: a field of the model's outputs, beside the logits
 };
 
 /// An activation tensor of a block: `rows x width` elements.
@@ -94,6 +97,7 @@ struct Tensor {
     std::string name;             ///< "self_attn.q_proj": for people
     Rows rows = Rows::tokens;
     std::int64_t width = 0;  ///< 0: the kernel of the op that makes it decides (attention masks)
+    std::int64_t times = 1;  ///< so many times the rows
     Held held = Held::until_last_read;
     /// Index into `Model::shared` for a tensor that the whole model shares; -1 otherwise.
     int shared = -1;
@@ -119,12 +123,17 @@ enum class OpKind {
     causal_lm_loss,    ///< logits -> loss: shifted cross-entropy over the vocabulary
     masked_lm_loss,    ///< logits -> loss: cross-entropy, labels not shifted
     pooler_loss,       ///< a loss over few numbers, of no weight: hidden -> scalar
+    linear_loss,       ///< the head's product and the loss in one: hidden -> scalar, logits; parameters
+                       ///< as of a linear
     classification_loss,  ///< logits of few classes -> loss, as the problem's type asks for
     moe,               ///< router and experts as one op; parameters: router, experts
     conv_patches,      ///< images -> patches, a convolution without overlap; parameters: weight [, bias]
     concat,            ///< parameters, once for each image, before the inputs
     mean_patches,      ///< mean over an image's patches, without its class tokens
     latent_expand,     ///< inputs keys-and-values, rotated key; outputs k, v (latent attention)
+    position_bias,     ///< what is added to scores, heads x queries x keys; parameters: [weight], else zeros
+    transpose_heads,   ///< a copy that lies in memory head by head
+    convolution,       ///< along the sequence, with overlap; parameters: weight [, bias]
     rotary_tables,     ///< cos and sin of the rotation, outside autograd
     attention_mask,    ///< the mask tensor, when the shape or the kernel needs one
 };
@@ -164,6 +173,8 @@ enum class AttentionForm {
     bloom,    ///< no choice: ALiBi is added while scores are computed
     mpt,      ///< no choice: ALiBi in fp32, a boolean mask
     falcon,   ///< its own eager function; always under a mask
+    disentangled,  ///< no choice: DeBERTa, scores of relative positions; inputs v, q, k, mask, then the
+                   ///< projected positions for `by_key`, for `by_query`
     gpt_oss,  ///< no SDPA; a learned score per head is concatenated with those of the keys
 };
 /// How a class routes tokens to experts.
@@ -186,7 +197,8 @@ enum class Problem {
 /// The class has this one function, whatever kernel is asked for.
 [[nodiscard]] constexpr bool has_no_choice(AttentionForm form) {
     return form == AttentionForm::gpt_neo || form == AttentionForm::bloom ||
-           form == AttentionForm::mpt || form == AttentionForm::gpt_oss;
+           form == AttentionForm::mpt || form == AttentionForm::gpt_oss ||
+           form == AttentionForm::disentangled;
 }
 
 /// The numbers an op needs beyond its tensors. Only the fields of its kind mean something.
@@ -201,8 +213,10 @@ struct OpAttributes {
     Rotation rotation = Rotation::halves;
     AttentionForm form = AttentionForm::shared;
     bool rotates = false;            ///< of an attention: its queries and keys come from a rotation
+    bool transposed = false;         ///< of an attention: `transpose_heads` has made its inputs
     bool head_major = false;         ///< queries and keys lie in memory head by head
     bool sliced = false;             ///< of a split: parts are sliced off one by one
+    bool same = false;               ///< of a split: its output is its input, or a parameter, under another name
     /// Heads were cut before queries, keys and values were taken apart: their gradients are stacked from
     /// any layout.
     bool unbound = false;
@@ -210,10 +224,15 @@ struct OpAttributes {
     bool in_place = false;           ///< of an add: writes its first input
     bool weight_copied = false;      ///< of a linear: autocast copies the weight at each use
     bool causal = true;
+    Rows queries = Rows::positions, keys = Rows::positions;  ///< of a mask or a position bias
+    bool cast_to_weight = false;     ///< of a linear: the input is cast to the weight's type first
+    bool own_ids = false;            ///< of an embedding: the model makes the ids, which backward needs
+    std::int64_t stride = 1;         ///< of a convolution
     std::int64_t window = 0;         ///< sliding window in tokens; 0: none
     double softcap = 0;              ///< of attention scores or logits; 0: none
     double dropout = 0;              ///< probability
     bool bias = false;               ///< scores get an additive bias (ALiBi, T5)
+    bool by_key = false, by_query = false;  ///< relative positions meet queries as keys, and keys as queries
     bool softmax_in_dtype = false;   ///< the class's eager softmax keeps the scores' type (GPT-2, BERT)
     Act act = Act::silu;
     NormStyle norm = NormStyle::plain;
@@ -262,9 +281,10 @@ struct Block {
     std::vector<Op> ops;
     std::vector<Scope> scopes;
     int input = -1;                      ///< tensor that comes from the block before; -1 in a stem
-    int output = -1;                     ///< tensor that goes on; -1 in a head
-    /// In the head of a model with a base model: how many of the first ops belong to the function that
-    /// runs the blocks. After them its local variables die: `Model::shared`, `until_model_end`.
+    int output = -1;                     ///< tensor that goes on; -1 in a head, or at the end of a chain
+    /// In the last block of a chain: how many of the first ops belong to the function that runs the
+    /// blocks. After them its local variables die: `until_model_end`, and what of `Model::shared` the
+    /// chain made.
     int base_model_end = 0;
     bool checkpointable = false;         ///< a unit of activation checkpointing and of FSDP wrapping
 };
@@ -303,14 +323,21 @@ struct ModelInput {
     const Dtype* dtype = &dtype::int64;  ///< null: the type of the parameters
 };
 
-/// A network, independent of batch and sequence length.
+/// A network, independent of batch and sequence length. Its blocks form chains: a block without an input
+/// begins one (the stem of an encoder, then that of the decoder), the next one's begins after its end.
+/// What crosses from chain to chain, or skips blocks, is in `shared`.
 struct Model {
     std::string family;        ///< row of the families table
     std::string architecture;  ///< class name: "LlamaForCausalLM"
     std::string source;        ///< where the structure was read
     std::vector<Block> blocks;       ///< distinct ones
     std::vector<Section> sections;   ///< in execution order
-    std::vector<Tensor> shared;      ///< tensors that all blocks use: cos and sin, masks
+    /// Tensors that one block makes and others read: cos and sin, masks; with gradients the last hidden
+    /// states of an encoder, or position biases.
+    std::vector<Tensor> shared;
+    /// Rows per sequence of an encoder that reads sequences of one length only; 0: the job says how long
+    /// they are.
+    std::int64_t source_positions = 0;
     std::vector<ModelInput> inputs;  ///< of one micro-batch
     ImageShape image;
     ModelFacts facts;
@@ -416,6 +443,10 @@ struct Lora {
 /// after a dot. A pattern after `!` unfreezes; of several the last that matches counts. Pointers are
 /// "/INDEX".
 [[nodiscard]] Result<Model> with_frozen(Model model, const std::vector<std::string>& patterns);
+
+/// The head's matrix product and the loss become one op, for losses that compute both. Unsupported
+/// where the head does something that they do not know.
+[[nodiscard]] Result<Model> with_linear_loss(Model model);
 
 /// How a quantized weight is multiplied.
 enum class QuantizedProduct {
@@ -548,7 +579,8 @@ void Model::for_each_parameter(Visit&& visit) const {
     for (const Section& section : sections)
         for (const int index : section.pattern)
             for (const Parameter& parameter : blocks[static_cast<std::size_t>(index)].parameters)
-                visit(section.prefix + parameter.name, parameter, section.count);
+                if (const std::string name = section.prefix + parameter.name; name != parameter.tied_to)
+                    visit(name, parameter, section.count);
 }
 
 }  // namespace membudget

@@ -144,6 +144,12 @@ struct CheckpointingSpec {
     std::optional<bool> offload;              ///< checkpointed inputs go to the host
 };
 
+/// `training.loss`: a name, or an object.
+struct LossSpec {
+    std::optional<NamedAt> row;
+    std::optional<std::int64_t> chunks;       ///< pieces of the sequence
+};
+
 /// `training.kernels`: which implementation computes an op; rows of the kernels table.
 struct KernelsSpec {
     std::vector<std::pair<std::string, NamedAt>> choices;  ///< op -> kernel
@@ -203,7 +209,7 @@ struct TrainingSpec {
     std::optional<NamedAt> zero_grad;          ///< "set_to_none" | "zero"
     CheckpointingSpec activation_checkpointing;
     std::optional<NamedAt> attention;
-    std::optional<NamedAt> loss;
+    LossSpec loss;
     KernelsSpec kernels;
     std::optional<double> dropout;             ///< overrides the config's probabilities
     std::optional<LoraSpec> lora;

@@ -28,6 +28,7 @@ struct Extents {
     std::int64_t images = 0;           ///< images of the micro-batch
     std::int64_t patches = 0;          ///< rows of the vision tower, over all images
     bool padding_mask = false;         ///< a batch with padding: masks are materialised
+    std::int64_t loss_chunks = 0;      ///< pieces in which a chunked loss is computed; 0: its default
 
     [[nodiscard]] std::int64_t rows(Rows rows) const;
 };
@@ -255,9 +256,17 @@ class KernelCall {
 public:
     KernelCall(Tape& on, const Op& what, const Block& in, const Extents& shape,
                std::vector<Ref>& tensors, std::span<const std::size_t> leaves,
-               std::vector<Ref>& held, std::vector<Ref>& locals, Ref& result)
+               std::vector<Ref>& held, std::vector<Ref>& locals, std::vector<Ref>& outputs, Ref& result)
         : tape(on), op(what), block(in), extents(shape), tensors_(tensors), leaves_(leaves),
-          held_(held), locals_(locals), result_(result) {}
+          held_(held), locals_(locals), outputs_(outputs), result_(result) {}
+
+    /// The same for another op, shape and tensors: a kernel that runs a part of itself as an op.
+    [[nodiscard]] KernelCall with(const Op& what, const Extents& shape, std::vector<Ref>& tensors) const {
+        KernelCall part(tape, what, block, shape, tensors, leaves_, held_, locals_, outputs_, result_);
+        part.dropout = dropout;
+        part.activations = activations;
+        return part;
+    }
 
     Tape& tape;
     const Op& op;
@@ -273,11 +282,15 @@ public:
     [[nodiscard]] std::size_t inputs() const { return op.inputs.size(); }
     [[nodiscard]] Ref in(std::size_t input) const;
     void out(std::size_t output, Ref value);
+    /// The name of an input is bound to another tensor.
+    void rebind_input(std::size_t input, Ref value);
     /// Keeps a tensor until the block's forward returns (a value that the caller binds to `_`).
     void hold(Ref value) { held_.push_back(std::move(value)); }
     /// Makes a tensor a result of the block beside its output: the loop over the blocks holds it until
     /// the next one has returned (`outputs = block(...)`).
     void return_beside(Ref value) { result_ = std::move(value); }
+    /// Makes a tensor a part of the model's outputs (logits), which the training loop drops.
+    void keep_as_output(Ref value) { outputs_.push_back(std::move(value)); }
     /// Keeps a tensor until the function returns that the op is part of.
     void hold_local(Ref value) { locals_.push_back(std::move(value)); }
     [[nodiscard]] Ref parameter(std::size_t i);
@@ -286,7 +299,9 @@ public:
     [[nodiscard]] const Tensor& input_tensor(std::size_t i) const;
     [[nodiscard]] const Tensor& output_tensor(std::size_t i) const;
     /// Rows of a tensor, and rows x width, from the extents.
-    [[nodiscard]] std::int64_t rows(const Tensor& tensor) const { return extents.rows(tensor.rows); }
+    [[nodiscard]] std::int64_t rows(const Tensor& tensor) const {
+        return detail::checked_mul(extents.rows(tensor.rows), tensor.times);
+    }
     [[nodiscard]] std::int64_t numel(const Tensor& tensor) const {
         return detail::checked_mul(rows(tensor), tensor.width);
     }
@@ -296,6 +311,7 @@ private:
     std::span<const std::size_t> leaves_;  ///< block parameter -> leaf of the tape
     std::vector<Ref>& held_;
     std::vector<Ref>& locals_;
+    std::vector<Ref>& outputs_;
     Ref& result_;
 };
 

@@ -34,6 +34,10 @@ Ref Tape::fresh(std::int64_t numel, const Dtype& type, const char* what) {
     return new_output(numel, type, what);
 }
 
+Ref Tape::fresh(std::int64_t numel, const Dtype& type, TermId term, const char* what) {
+    return Ref(this, new_tensor(new_storage(byte_count(numel, type), term, what), numel, type));
+}
+
 Ref Tape::view(Ref x, ViewGradient gradient) {
     const TensorRow base = row(x);
     retain(base.storage);
@@ -324,10 +328,10 @@ Ref Tape::linear(Ref x, Ref weight, Ref bias, std::int64_t rows, std::int64_t in
     if (node.needs(0)) node.save(weight);
     if (bias) {  // addmm: mat1, mat2, self
         node.grad(0);
-        node.grad(1, "grad weight");
+        node.grad_view(1, "grad weight");
         node.grad(2, "grad bias");
     } else {  // mm: mat2, self
-        node.grad(1, "grad weight");
+        node.grad_view(1, "grad weight");
         node.grad(0);
     }
     node.finish(out);
@@ -430,7 +434,8 @@ Ref Tape::fused_attention(Ref q, Ref k, Ref v, Ref mask, std::int64_t out_numel,
     return out;
 }
 
-Ref Tape::cross_entropy(Ref logits, Ref labels, std::int64_t rows, std::int64_t classes) {
+Ref Tape::cross_entropy(Ref logits, Ref labels, std::int64_t rows, std::int64_t classes,
+                        Reduction reduction) {
     MEMBUDGET_ENSURE(logits.numel() == rows * classes, "cross_entropy: rows x classes");
     // Under autocast cross-entropy runs in fp32 [autocast_mode.h AT_FORALL_FP32].
     if (autocast_ != nullptr) logits = cast(std::move(logits), dtype::fp32);
@@ -443,7 +448,7 @@ Ref Tape::cross_entropy(Ref logits, Ref labels, std::int64_t rows, std::int64_t 
         node.finish(log_probabilities);
     }
     logits.reset();
-    Ref loss = new_output(1, type, "loss");
+    Ref loss = new_output(reduction == Reduction::none ? rows : 1, type, "loss");
     Ref weight = new_output(1, type, "total weight");
     NodeBuilder node(*this, "nll_loss", {&log_probabilities});
     node.save(log_probabilities);

@@ -111,17 +111,6 @@ std::size_t Tape::add_leaf(Leaf leaf) {
     TensorRow& tensor = tensors_.back();
     tensor.leaf = static_cast<std::int32_t>(leaves_.size());
     tensor.requires_grad = leaf.trainable;
-    if (leaf.pending) {
-        // What another block left in the accumulation node; allocated there, released here or later.
-        const std::int64_t bytes = byte_count(leaf.numel, *leaf.dtype);
-        // A product's gradient is a transposed view; autocast's cast back is a tensor of its own.
-        const bool view = autocast_ == nullptr || autocast_ == leaf.dtype;
-        const TermId term = leaf.collect              ? terms_.collected
-                            : leaf.has_grad || view ? terms_.backward
-                                                      : terms_.gradients;
-        storages_.push_back({bytes, rounding_of(bytes), 1, 0, term, true, {op_, kTiedGradient}});
-        row.gradient = {static_cast<std::int32_t>(storages_.size() - 1), view};
-    }
     leaves_.push_back(row);
     return leaves_.size() - 1;
 }
@@ -164,6 +153,17 @@ void Tape::drop_input_gradients() {
     }
 }
 
+void Tape::own(const Ref& tensor, TermId term) {
+    Storage& s = storages_[at(row(tensor).storage)];
+    s.owned = true;
+    s.term = term;
+    s.label = {op_, kBlockOutput};
+}
+
+void Tape::disown(const Ref& tensor) { storages_[at(row(tensor).storage)].owned = false; }
+
+bool Tape::owns(const Ref& tensor) const { return storages_[at(row(tensor).storage)].owned; }
+
 bool Tape::hand_over(Ref tensor) {
     const std::int32_t storage = row(tensor).storage;
     rename_storage(storage, storages_[at(storage)].term, kBlockOutput);
@@ -191,8 +191,8 @@ Tape::NodeBuilder::NodeBuilder(Tape& tape, const char* what, std::span<const Ref
 }
 
 void Tape::NodeBuilder::connect(std::size_t count, const Ref* const* inputs) {
-    MEMBUDGET_ENSURE(count <= edge_of_.size(), "a node with too many inputs");
-    edge_of_.fill(-1);
+    few_.fill(-1);
+    if (count > few_.size()) more_.assign(count - few_.size(), -1);
     if (!tape_.grad_enabled_) return;
     for (std::size_t i = 0; i < count; ++i) active_ = active_ || inputs[i]->requires_grad();
     if (!active_) return;
@@ -204,13 +204,13 @@ void Tape::NodeBuilder::connect(std::size_t count, const Ref* const* inputs) {
         if (!inputs[i]->requires_grad()) continue;
         const TensorRow& tensor = tape_.row(*inputs[i]);
         if (tensor.leaf >= 0) ++tape_.leaves_[at(tensor.leaf)].uses;
-        edge_of_[i] = static_cast<std::int16_t>(node_.edges++);
+        edge_of(i) = static_cast<std::int16_t>(node_.edges++);
         tape_.edges_.push_back({tensor.node, tensor.leaf, tensor.input, tensor.slot,
                                 byte_count(tensor.numel, *tensor.dtype)});
     }
 }
 
-bool Tape::NodeBuilder::needs(std::size_t input) const { return active_ && edge_of_[input] >= 0; }
+bool Tape::NodeBuilder::needs(std::size_t input) { return active_ && edge_of(input) >= 0; }
 
 void Tape::NodeBuilder::save(const Ref& tensor) {
     if (!active_ || !tensor) return;
@@ -237,15 +237,25 @@ void Tape::NodeBuilder::drop(std::int16_t temp) {
 }
 
 void Tape::NodeBuilder::grad(std::size_t input, const char* what) {
-    if (needs(input)) add_step({BackwardStep::Kind::grad, edge_of_[input], 0, what});
+    if (needs(input)) add_step({BackwardStep::Kind::grad, edge_of(input), 0, what});
+}
+
+void Tape::NodeBuilder::grad_view(std::size_t input, const char* what) {
+    if (needs(input)) add_step({BackwardStep::Kind::grad_view, edge_of(input), 0, what});
 }
 
 void Tape::NodeBuilder::pass(std::size_t input) {
-    if (needs(input)) add_step({BackwardStep::Kind::pass, edge_of_[input], 0, ""});
+    if (needs(input)) add_step({BackwardStep::Kind::pass, edge_of(input), 0, ""});
 }
 
 void Tape::NodeBuilder::pass_view(std::size_t input) {
-    if (needs(input)) add_step({BackwardStep::Kind::pass_view, edge_of_[input], 0, ""});
+    if (needs(input)) add_step({BackwardStep::Kind::pass_view, edge_of(input), 0, ""});
+}
+
+void Tape::NodeBuilder::give(std::size_t input, const Ref& gradient) {
+    if (!needs(input)) return;
+    add_step({BackwardStep::Kind::give, edge_of(input), node_.saved, ""});
+    save(gradient);
 }
 
 void Tape::NodeBuilder::finish(Ref& output) { finish(std::span<Ref>(&output, 1)); }
@@ -267,17 +277,45 @@ void Tape::NodeBuilder::finish(std::span<Ref> outputs) {
 
 // --- backward ------------------------------------------------------------------------------------
 
+std::int32_t Tape::adopt_gradient(BoundaryGradient gradient, const char* what) {
+    storages_.push_back({gradient.bytes, rounding_of(gradient.bytes), 1, 0, gradient.term, true, {op_, what}});
+    return static_cast<std::int32_t>(storages_.size() - 1);
+}
+
 void Tape::seed(const Ref& output, BoundaryGradient gradient) {
     if (!gradient.exists) return;
-    const TensorRow& tensor = row(output);
-    storages_.push_back({gradient.bytes, rounding_of(gradient.bytes), 1, 0, terms_.backward, true,
-                         {op_, kBoundaryGradient}});
-    const Gradient seeded{static_cast<std::int32_t>(storages_.size() - 1), gradient.view};
+    const TensorRow tensor = row(output);
+    const Gradient seeded{adopt_gradient(gradient, kBoundaryGradient), gradient.view};
+    if (tensor.leaf >= 0) {  // blocks read a parameter as a tensor: it becomes `.grad`, under its term
+        LeafRow& leaf = leaves_[at(tensor.leaf)];
+        if (leaf.leaf.collect || !leaf.leaf.has_grad) {
+            emit(seeded.storage, -1);
+            storages_[at(seeded.storage)].term = leaf.leaf.collect ? terms_.collected : terms_.gradients;
+            emit(seeded.storage, +1);
+        }
+        leaf.gradient = seeded;
+        if (leaf.uses == 0) accumulate_leaf(leaf);
+        return;
+    }
     if (tensor.node < 0) {
         if (tensor.input >= 0) inputs_[at(tensor.input)].gradient = seeded;
         return;
     }
     slots_[at(nodes_[at(tensor.node)].first_slot + tensor.slot)] = seeded;
+}
+
+void Tape::seed_leaf(std::size_t leaf, BoundaryGradient gradient) {
+    if (gradient.exists) leaves_[leaf].gradient = {adopt_gradient(gradient, kTiedGradient), gradient.view};
+}
+
+Ref Tape::gradient_reference(const Ref& output) {
+    const TensorRow tensor = row(output);
+    const std::int32_t storage = tensor.node >= 0
+                                     ? slots_[at(nodes_[at(tensor.node)].first_slot + tensor.slot)].storage
+                                 : tensor.input >= 0 ? inputs_[at(tensor.input)].gradient.storage : -1;
+    if (storage < 0) return {};
+    retain(storage);
+    return Ref(this, new_tensor(storage, 0, *tensor.dtype));
 }
 
 void Tape::seed_foreign(const Ref& output) {
@@ -307,6 +345,8 @@ Ref Tape::alias(const Ref& tensor) {
 
 TermId Tape::term_of(const Ref& tensor) const { return storages_[at(row(tensor).storage)].term; }
 
+TermId Tape::gradient_term_of(const Ref& tensor) const { return gradient_term(row(tensor).leaf, false); }
+
 void Tape::backward() {
     for (std::size_t i = nodes_.size(); i-- > 0;) {
         const Node& node = nodes_[i];
@@ -321,18 +361,18 @@ void Tape::backward() {
     }
 }
 
-TermId Tape::gradient_term(const Edge& edge) const {
+TermId Tape::gradient_term(std::int32_t leaf, bool view) const {
     // The engine's accumulation node takes the incoming tensor itself as `.grad` unless there is one
     // already [pytorch torch/csrc/autograd/functions/accumulate_grad.h].
-    if (edge.leaf < 0) return terms_.backward;
-    const Leaf& leaf = leaves_[at(edge.leaf)].leaf;
-    if (leaf.collect) return terms_.collected;
-    if (leaf.has_grad) return terms_.backward;
-    // Of a tied parameter the first part is added to in place where it is a tensor of its own, and
-    // becomes `.grad`; else both parts are transients, and their sum becomes `.grad`.
-    const bool view = autocast_ == nullptr || autocast_ == leaf.dtype;
-    if (leaf.pending || (leaf.shared_later && view)) return terms_.backward;
-    return terms_.gradients;
+    if (leaf < 0) return terms_.backward;
+    const LeafRow& row = leaves_[at(leaf)];
+    if (row.leaf.collect) return terms_.collected;
+    if (row.leaf.has_grad) return terms_.backward;
+    // Of several parts the first is added to in place where it is a tensor of its own, and becomes
+    // `.grad`; a view is not: it is a transient, and its sum with the second becomes `.grad`.
+    const bool first = row.gradient.storage < 0;
+    const bool last = row.uses == 1 && !row.leaf.shared_later;
+    return first && (last || !view) ? terms_.gradients : terms_.backward;
 }
 
 void Tape::run_node(const Node& node) {
@@ -362,10 +402,18 @@ void Tape::run_node(const Node& node) {
             case BackwardStep::Kind::drop:
                 release(temps_[static_cast<std::size_t>(step.index)]);
                 break;
-            case BackwardStep::Kind::grad: {
+            case BackwardStep::Kind::grad:
+            case BackwardStep::Kind::grad_view: {
                 const Edge& edge = edge_at(step.index);
+                const bool view = step.kind == BackwardStep::Kind::grad_view;
                 delivered_.push_back({node.first_edge + step.index,
-                                      {new_storage(edge.bytes, gradient_term(edge), step.what), false}});
+                                      {new_storage(edge.bytes, gradient_term(edge.leaf, view), step.what), view}});
+                break;
+            }
+            case BackwardStep::Kind::give: {
+                const std::int32_t storage = saved_[at(node.first_saved) + static_cast<std::size_t>(step.bytes)];
+                retain(storage);
+                delivered_.push_back({node.first_edge + step.index, {storage, false}});
                 break;
             }
             case BackwardStep::Kind::pass:
@@ -413,9 +461,9 @@ void Tape::deliver(const Edge& edge, Gradient gradient) {
     if (edge.leaf >= 0) {
         LeafRow& leaf = leaves_[at(edge.leaf)];
         const Leaf& given = leaf.leaf;
-        const TermId term = given.collect                          ? terms_.collected
-                            : given.has_grad || given.shared_later ? terms_.backward
-                                                                   : terms_.gradients;
+        const TermId term = given.collect    ? terms_.collected
+                            : given.has_grad ? terms_.backward
+                                             : terms_.gradients;
         leaf.gradient = accumulate(leaf.gradient, gradient, term);
         if (--leaf.uses == 0) accumulate_leaf(leaf);
         return;
@@ -430,11 +478,7 @@ void Tape::deliver(const Edge& edge, Gradient gradient) {
 }
 
 void Tape::accumulate_leaf(LeafRow& leaf) {
-    if (leaf.leaf.shared_later) {  // another block's use of the tied parameter comes later
-        rename_storage(leaf.gradient.storage, storages_[at(leaf.gradient.storage)].term,
-                       kTiedGradient);
-        return;
-    }
+    if (leaf.leaf.shared_later) return;  // another block's use comes later
     if (leaf.leaf.collect) return;
     if (leaf.leaf.consume_scratch >= 0) {
         const std::int32_t scratch =
@@ -489,7 +533,7 @@ std::int32_t Tape::saved_count(const Ref& tensor) const {
 Tape::BoundaryGradient Tape::gradient_of(const Ref& input) const {
     const Gradient& gradient = inputs_[at(row(input).input)].gradient;
     if (gradient.storage < 0) return {};
-    return {true, gradient.view, storages_[at(gradient.storage)].bytes};
+    return {true, gradient.view, storages_[at(gradient.storage)].bytes, terms_.backward};
 }
 
 void Tape::hand_over_gradient(const Ref& input) {
@@ -499,6 +543,24 @@ void Tape::hand_over_gradient(const Ref& input) {
         storages_[at(gradient.storage)].owned = false;
     }
     gradient = {};
+}
+
+void Tape::add_outer_gradient(const Ref& input, BoundaryGradient outer) {
+    if (!outer.exists) return;
+    Gradient& gradient = inputs_[at(row(input).input)].gradient;
+    const Gradient held{adopt_gradient(outer, kBoundaryGradient), outer.view};
+    gradient = gradient.storage < 0 ? held : accumulate(held, gradient, terms_.backward);
+}
+
+Tape::BoundaryGradient Tape::take_leaf_gradient(std::size_t leaf) {
+    Gradient& gradient = leaves_[leaf].gradient;
+    if (gradient.storage < 0) return {};
+    Storage& s = storages_[at(gradient.storage)];
+    rename_storage(gradient.storage, s.term, kTiedGradient);
+    s.owned = false;
+    const BoundaryGradient taken{true, gradient.view, s.bytes, s.term};
+    gradient = {};
+    return taken;
 }
 
 void Tape::clear_autocast_cache() {

@@ -386,6 +386,9 @@ void Resolver::shape() {
                                       positions, sequence));
     job_.extents.sequence = std::max<std::int64_t>(sequence, 1);
     job_.extents.target_sequence = t.target_length.value_or(job_.extents.sequence);
+    // Where the encoder reads sequences of one length, a sequence length is the target's.
+    if (job_.model != nullptr && job_.model->source_positions > 0)
+        job_.extents.sequence = job_.model->source_positions;
 }
 
 std::int64_t Resolver::learned_positions() const {

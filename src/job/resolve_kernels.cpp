@@ -38,6 +38,12 @@ std::string_view mask_for(std::string_view attention) {
     return attention == "flash-attention-2" ? "none" : "sdpa";
 }
 
+bool is_quantized(const Block& block, const Op& op) {
+    return std::any_of(op.parameters.begin(), op.parameters.end(), [&](int p) {
+        return block.parameters[static_cast<std::size_t>(p)].quantization != nullptr;
+    });
+}
+
 }  // namespace
 
 void Resolver::choose_kernel(OpKind op, const NamedAt& given) {
@@ -51,6 +57,55 @@ void Resolver::choose_kernel(OpKind op, const NamedAt& given) {
                       fmt::format("expected a kernel of {} ({}); got '{}'", name_of(op),
                                   fmt::join(names, ", "), given.name),
                       hint);
+}
+
+/// The loss is a kernel of the loss, or one of the head and the loss together, for which the model's
+/// head is rewritten.
+void Resolver::loss() {
+    const LossSpec& spec = spec_.training.loss;
+    if (!spec.row) {
+        if (spec.chunks)
+            problems_.invalid("/training/loss/chunks", "expected a loss that is computed in chunks; got none",
+                              "\"loss\": {\"name\": \"torchtune-chunked\", \"chunks\": 8}");
+        return;
+    }
+    const NamedAt& given = *spec.row;
+    const Kernel* joint = find_kernel(OpKind::linear_loss, given.name);
+    if (spec.chunks && (joint == nullptr || !given.name.ends_with("-chunked")))
+        problems_.invalid("/training/loss/chunks",
+                          fmt::format("expected a loss that is computed in chunks; got '{}'", given.name),
+                          "torchtune-chunked and litgpt-chunked are");
+    if (joint == nullptr) {
+        std::vector<std::string_view> names = kernel_names(OpKind::causal_lm_loss);
+        if (const Kernel* row = find_kernel(OpKind::causal_lm_loss, given.name)) {
+            job_.kernels[static_cast<std::size_t>(OpKind::causal_lm_loss)] = row;
+            return;
+        }
+        for (const std::string_view name : kernel_names(OpKind::linear_loss)) names.push_back(name);
+        problems_.invalid(given.pointer,
+                          fmt::format("expected a kernel of the loss ({}); got '{}'", fmt::join(names, ", "),
+                                      given.name),
+                          did_you_mean(given.name, names));
+        return;
+    }
+    job_.kernels[static_cast<std::size_t>(OpKind::linear_loss)] = joint;
+    job_.extents.loss_chunks = spec.chunks.value_or(0);
+    if (job_.model == nullptr || !job_.model->step_unsupported.empty()) return;
+    Result<Model> joined = with_linear_loss(*job_.model);
+    if (joined && !given.name.ends_with("-chunked")) {
+        const Block& head = joined->blocks[static_cast<std::size_t>(joined->sections.back().pattern.front())];
+        for (const Op& op : head.ops)
+            if (op.kind == OpKind::linear_loss && (op.adapter || is_quantized(head, op)))
+                problems_.unsupported(given.pointer, fmt::format("the loss '{}' is not modelled for a head that "
+                                                                 "is quantized or has an adapter",
+                                                                 given.name));
+    }
+    if (joined)
+        job_.model = std::make_shared<const Model>(std::move(joined).value());
+    else
+        problems_.unsupported(given.pointer, fmt::format("the loss '{}' is not modelled for {}: {}", given.name,
+                                                         job_.model->architecture,
+                                                         joined.errors().list().front().message));
 }
 
 void Resolver::kernels() {
@@ -86,7 +141,7 @@ void Resolver::kernels() {
                fmt::format("attention runs the '{}' kernel", job_.kernel(OpKind::attention).name),
                "transformers: SDPA where the class supports it");
     }
-    if (t.loss) choose_kernel(OpKind::causal_lm_loss, *t.loss);
+    loss();
     for (const auto& [op_name, kernel] : t.kernels.choices) {
         bool found = false;
         std::vector<std::string_view> ops;
@@ -99,6 +154,12 @@ void Resolver::kernels() {
                                   fmt::format("expected no choice: the mask follows from the kernel of "
                                               "attention; got '{}'",
                                               kernel.name));
+            else if (op == OpKind::linear_loss)
+                problems_.invalid(kernel.pointer,
+                                  fmt::format("expected no choice: \"loss\" makes the head and the loss one "
+                                              "op; got '{}'",
+                                              kernel.name),
+                                  "\"training\": {\"loss\": \"" + kernel.name + "\"}");
             else
                 choose_kernel(op, kernel);
             found = true;

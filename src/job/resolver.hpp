@@ -37,6 +37,7 @@ private:
     void checkpointing();
     void recompute_cost();
     void kernels();
+    void loss();
     void options();
     void stated_terms();
     void device();

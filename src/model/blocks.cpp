@@ -39,6 +39,11 @@ int BlockBuilder::shared(int index, const Tensor& tensor) {
     return static_cast<int>(block_.tensors.size()) - 1;
 }
 
+void BlockBuilder::share(int tensor, int index, const Tensor& as) {
+    block_.tensors[static_cast<std::size_t>(tensor)] = as;
+    block_.tensors[static_cast<std::size_t>(tensor)].shared = index;
+}
+
 int BlockBuilder::tensor(std::string name, std::int64_t width, Rows rows) {
     Tensor made;
     made.name = std::move(name);
@@ -67,6 +72,10 @@ void BlockBuilder::set_rows(int tensor, Rows rows) {
     block_.tensors[static_cast<std::size_t>(tensor)].rows = rows;
 }
 
+void BlockBuilder::set_times(int tensor, std::int64_t times) {
+    block_.tensors[static_cast<std::size_t>(tensor)].times = times;
+}
+
 Parameter& BlockBuilder::parameter_named(std::string_view name) {
     for (Parameter& parameter : block_.parameters)
         if (parameter.name == name) return parameter;
@@ -75,6 +84,8 @@ Parameter& BlockBuilder::parameter_named(std::string_view name) {
 
 int BlockBuilder::parameter(std::string name, std::vector<std::int64_t> shape,
                             Component component) {
+    for (std::size_t i = 0; i < block_.parameters.size(); ++i)
+        if (block_.parameters[i].name == name) return static_cast<int>(i);
     Parameter made;
     made.name = std::move(name);
     made.shape = std::move(shape);
@@ -115,6 +126,7 @@ Op& BlockBuilder::op(OpKind kind, std::string name, Place place, std::vector<int
 
 int BlockBuilder::unary(OpKind kind, int x, std::string_view name, Place place) {
     const int out = tensor(std::string(name), at(x).width, at(x).rows);
+    set_times(out, at(x).times);
     op(kind, std::string(name), place, {x}, {out});
     return out;
 }
@@ -122,6 +134,7 @@ int BlockBuilder::unary(OpKind kind, int x, std::string_view name, Place place) 
 int BlockBuilder::linear(int x, std::string_view name, std::int64_t out_width, bool bias,
                          Place place) {
     const int out = tensor(std::string(name), out_width, at(x).rows);
+    set_times(out, at(x).times);
     std::vector<int> weights = linear_weights(name, at(x).width, out_width, bias, place.component);
     if (!written_out_) {
         op(OpKind::linear, std::string(name), place, {x}, {out}, std::move(weights));

@@ -65,6 +65,8 @@ public:
     int input(std::int64_t width, Rows rows = Rows::tokens);
     /// A tensor of `Model::shared`: the same storage in every block that names it.
     int shared(int index, const Tensor& tensor);
+    /// Makes a tensor of this block one of `Model::shared`.
+    void share(int tensor, int index, const Tensor& as);
     /// A tensor that an op of this block makes.
     int tensor(std::string name, std::int64_t width, Rows rows = Rows::tokens);
     /// The value keeps a name until the innermost function around its op returns.
@@ -74,8 +76,10 @@ public:
     /// The value keeps a name of the function that runs the blocks.
     int hold_until_model_end(int tensor);
     void set_rows(int tensor, Rows rows);
+    void set_times(int tensor, std::int64_t times);
     [[nodiscard]] std::int64_t width(int tensor) const { return at(tensor).width; }
     [[nodiscard]] Rows rows(int tensor) const { return at(tensor).rows; }
+    [[nodiscard]] std::int64_t times(int tensor) const { return at(tensor).times; }
     /// Linear weights are [in, out] from now on (`Conv1D` of GPT-2).
     void transpose_linears() { transposed_ = true; }
     /// Linears are `x @ weight.T`, then `+ bias`, from now on (Falcon).
@@ -95,7 +99,7 @@ public:
     };
     ScopeGuard scope() { return ScopeGuard(*this); }
 
-    // --- parameters alone -----------------------------------------------------------------------
+    // --- parameters alone; one that is there already is used again -----------------------------------------------------------------------
     int parameter(std::string name, std::vector<std::int64_t> shape, Component component);
     /// Parameters of `nn.Linear`: weight [out, in] and bias [out].
     std::vector<int> linear_weights(std::string_view name, std::int64_t in, std::int64_t out,

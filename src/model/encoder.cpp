@@ -2,86 +2,139 @@
 
 #include <algorithm>
 
+#include "model/deberta.hpp"
 #include "model/decoder.hpp"
 
 namespace membudget {
 namespace {
 
+constexpr std::int64_t kMostSharedLayers = 1024;
+
 /// What a class computes from the last hidden states.
 enum class Head { base, masked_lm, pretraining, classification };
 
-Block build_stem(const EncoderPlan& plan, const Tensor& mask) {
-    BlockBuilder b("embeddings");
-    const std::int64_t width = plan.embedding_width > 0 ? plan.embedding_width : plan.hidden;
-    int x = -1;
-    {
-        const auto function = b.scope();
-        x = b.hold(b.embedding(plan.word, plan.vocabulary, width));
-        if (plan.type_rows > 0) {
-            const int types = b.hold(b.embedding(plan.types, plan.type_rows, width));
-            x = b.add(x, types, "embeddings.types_sum", place::embedding);
-        }
+int embeddings(BlockBuilder& b, const EncoderPlan& plan, std::int64_t width) {
+    const auto function = b.scope();
+    int x = b.hold(b.embedding(plan.word, plan.vocabulary, width));
+    const auto add_types = [&] {
+        if (plan.type_rows <= 0) return;
+        const int types = b.hold(b.embedding(plan.types, plan.type_rows, width));
+        x = b.add(x, types, "embeddings.types_sum", place::embedding);
+    };
+    if (!plan.masks_embeddings) add_types();
+    if (plan.absolute_positions) {
         const int positions = b.hold(
             b.embedding(plan.positions, plan.position_rows, width, OpKind::position_embedding));
         if (plan.positions_per_token) b.set_rows(positions, Rows::tokens);
         x = b.add(x, positions, "embeddings.sum", place::embedding);
-        x = b.norm(x, plan.embedding_norm, norms::layer, place::embedding);
-        x = b.dropout(x, plan.embedding_dropout, plan.hidden_dropout, place::embedding);
     }
-    if (width != plan.hidden)
+    if (plan.masks_embeddings) add_types();
+    if (plan.projects_first && width != plan.hidden)
+        x = b.linear(x, plan.projection, plan.hidden, false, place::embedding);
+    x = b.norm(x, plan.embedding_norm, norms::layer, place::embedding);
+    if (plan.masks_embeddings) {
+        const int masked = b.tensor("embeddings.masked", b.width(x));
+        b.op(OpKind::multiply, "embeddings.masked", place::embedding, {x}, {masked});
+        x = masked;
+    }
+    return b.dropout(x, plan.embedding_dropout, plan.hidden_dropout, place::embedding);
+}
+
+Block build_stem(const EncoderPlan& plan, const std::vector<Tensor>& shared) {
+    BlockBuilder b("embeddings");
+    const std::int64_t width = plan.embedding_width > 0 ? plan.embedding_width : plan.hidden;
+    int x = embeddings(b, plan, width);
+    if (plan.groups > 0) b.hold_until_model_end(x);  // what is projected keeps its name
+    if (!plan.projects_first && width != plan.hidden)
         x = b.linear(x, plan.projection, plan.hidden, true, place::embedding);
-    b.hold_until_model_end(x);
-    OpAttributes& attributes = b.op(OpKind::attention_mask, mask.name, place::attention, {},
-                                    {b.shared(0, mask)}).attributes;
+    if (plan.groups == 0 || width == plan.hidden) b.hold_until_model_end(x);
+    std::vector<int> made{b.shared(0, shared[0])};
+    if (plan.relative.rows > 0) made.push_back(b.shared(2, shared[2]));
+    OpAttributes& attributes =
+        b.op(OpKind::attention_mask, shared[0].name, place::attention, {}, std::move(made)).attributes;
     attributes.causal = false;
     attributes.heads = plan.heads;
+    if (plan.masks_embeddings) attributes.form = AttentionForm::disentangled;
+    if (plan.masks_embeddings) relative_stem(b, plan, shared);
     return std::move(b).finish(x);
 }
 
-Block build_layer(const EncoderPlan& plan, const Tensor& mask) {
-    BlockBuilder b("encoder layer");
-    const int x = b.input(plan.hidden);
+int attention(BlockBuilder& b, const EncoderPlan& plan, const std::vector<Tensor>& shared,
+              const std::string& module, int x) {
+    if (plan.masks_embeddings) return disentangled_attention(b, plan, shared, x);
+    const auto function = b.scope();
+    const auto project = [&](std::string_view name) {
+        return b.hold(b.linear(x, join(module, name), plan.hidden, true, place::attention));
+    };
+    const int q = project(plan.q);
+    const int k = project(plan.k);
+    const int v = project(plan.v);
+    const std::string name = join(module, plan.attention);
+    const int context = b.tensor(name, plan.hidden);
+    OpAttributes& attributes = b.op(OpKind::attention, name, place::attention,
+                                    {q, k, v, b.shared(0, shared[0])}, {context}).attributes;
+    attributes.heads = plan.heads;
+    attributes.kv_heads = plan.heads;
+    attributes.head_dim = plan.hidden / plan.heads;
+    attributes.value_dim = attributes.head_dim;
+    attributes.causal = false;
+    attributes.softmax_in_dtype = true;
+    attributes.dropout = plan.attention_dropout_p;
+    return context;
+}
+
+/// One layer; its modules are found under `module`.
+int add_layer(BlockBuilder& b, const EncoderPlan& plan, const std::vector<Tensor>& shared,
+              const std::string& module, int x) {
     /// norm(x + dropout(y)): the dropped-out value keeps its name until the norm is done.
     const auto add_and_norm = [&](int y, int residual, std::string_view dropout,
                                   std::string_view norm, Place place) {
         const auto name = b.scope();
-        if (!dropout.empty()) y = b.dropout(y, dropout, plan.hidden_dropout, place);
+        if (!dropout.empty()) y = b.dropout(y, join(module, dropout), plan.hidden_dropout, place);
         b.hold(y);
-        const int sum = b.add(y, residual, join(norm, "residual"));
-        return b.norm(sum, norm, norms::layer);
+        const int sum = b.add(y, residual, join(join(module, norm), "residual"));
+        return b.norm(sum, join(module, norm), norms::layer);
     };
-
-    int context = -1;
-    {
-        const auto function = b.scope();
-        const int q = b.hold(b.linear(x, plan.q, plan.hidden, true, place::attention));
-        const int k = b.hold(b.linear(x, plan.k, plan.hidden, true, place::attention));
-        const int v = b.hold(b.linear(x, plan.v, plan.hidden, true, place::attention));
-        context = b.tensor(std::string(plan.attention), plan.hidden);
-        OpAttributes& attributes = b.op(OpKind::attention, std::string(plan.attention),
-                                        place::attention, {q, k, v, b.shared(0, mask)},
-                                        {context}).attributes;
-        attributes.heads = plan.heads;
-        attributes.kv_heads = plan.heads;
-        attributes.head_dim = plan.hidden / plan.heads;
-        attributes.value_dim = attributes.head_dim;
-        attributes.causal = false;
-        attributes.softmax_in_dtype = true;
-        attributes.dropout = plan.attention_dropout_p;
-    }
-    const int projected = b.linear(context, plan.o, plan.hidden, true, place::attention);
+    const int context = attention(b, plan, shared, module, x);
+    const int projected = b.linear(context, join(module, plan.o), plan.hidden, true, place::attention);
     const int attended = b.hold(add_and_norm(projected, x, plan.attention_dropout,
                                              plan.attention_norm, place::attention));
-    int out = -1;
-    {
-        const auto function = b.scope();
-        const int up = b.linear(attended, plan.up, plan.width, true, place::mlp);
-        const int active = b.hold(b.activation(up, plan.act_name, plan.act, place::mlp));
-        const int down = b.linear(active, plan.down, plan.hidden, true, place::mlp);
-        out = add_and_norm(down, attended, plan.mlp_dropout, plan.mlp_norm, place::mlp);
-    }
+    const auto function = b.scope();
+    const int up = b.linear(attended, join(module, plan.up), plan.width, true, place::mlp);
+    const int active = b.hold(b.activation(up, join(module, plan.act_name), plan.act, place::mlp));
+    const int down = b.linear(active, join(module, plan.down), plan.hidden, true, place::mlp);
+    return add_and_norm(down, attended, plan.mlp_dropout, plan.mlp_norm, place::mlp);
+}
+
+Block build_layer(const EncoderPlan& plan, const std::vector<Tensor>& shared) {
+    BlockBuilder b("encoder layer");
+    const int out = add_layer(b, plan, shared, "", b.input(plan.hidden));
     b.set_checkpointable();
     return std::move(b).finish(out);
+}
+
+/// ALBERT: a group of layers as often as it is used, one after the other on the same parameters. It is one
+/// block because a parameter's gradient is summed over all uses before it is a gradient.
+Block build_group(const EncoderPlan& plan, const std::vector<Tensor>& shared, std::int64_t uses) {
+    BlockBuilder b("layer group");
+    int x = b.input(plan.hidden);
+    if (uses > 1) b.release(x);
+    for (std::int64_t use = 0; use < uses; ++use)
+        for (std::int64_t i = 0; i < plan.inner; ++i) {
+            const auto function = b.scope();
+            x = add_layer(b, plan, shared, "albert_layers." + std::to_string(i), x);
+        }
+    return std::move(b).finish(x);
+}
+
+/// Layer i belongs to group i * groups / layers.
+void add_groups(Model& model, const EncoderPlan& plan, const std::string& prefix) {
+    for (std::int64_t g = 0, layer = 0; g < plan.groups; ++g) {
+        std::int64_t uses = 0;
+        while (layer < plan.layer_count && layer * plan.groups / plan.layer_count == g) ++layer, ++uses;
+        model.sections.push_back({prefix, g, {static_cast<int>(model.blocks.size())}, 1});
+        model.blocks.push_back(build_group(plan, model.shared, uses));
+    }
 }
 
 /// The heads of a class: all of them read the last hidden states.
@@ -97,7 +150,10 @@ private:
     int word_scores(int x);
     int detector(int x);
     int classes(int x);
-    std::string in_base(std::string_view name) const {
+    [[nodiscard]] std::string pooler() const {
+        return plan_.pooler_in_head ? std::string(plan_.pooler) : in_base(plan_.pooler);
+    }
+    [[nodiscard]] std::string in_base(std::string_view name) const {
         return head_ == Head::base ? std::string(name) : join(plan_.base, name);
     }
     void loss(OpKind kind, std::vector<int> inputs) {
@@ -116,7 +172,7 @@ int HeadBuilder::pooled(int x) {
     // The first token of each sequence, a view.
     const int first = builder_.tensor("first_token", plan_.hidden, Rows::batch);
     builder_.op(OpKind::split, "first_token", place::head, {x}, {first});
-    const int dense = builder_.linear(first, in_base(plan_.pooler), plan_.hidden, true, place::head);
+    const int dense = builder_.linear(first, pooler(), plan_.hidden, true, place::head);
     return builder_.hold(builder_.activation(dense, in_base("pooler.activation"), Act::tanh,
                                              place::head));
 }
@@ -166,7 +222,7 @@ int HeadBuilder::classes(int x) {
 
 Block HeadBuilder::build() {
     const int x = builder_.input(plan_.hidden);
-    const bool pools = !plan_.pooler.empty() &&
+    const bool pools = !plan_.pooler.empty() && !plan_.pooler_in_head &&
                        (head_ == Head::base || (head_ == Head::pretraining &&
                                                 plan_.discriminator.empty()));
     const int summary = pools ? pooled(x) : -1;
@@ -224,12 +280,19 @@ Result<Model> encoder_family(const Family& family, const KeyTree& config,
     mask.rows = Rows::one;
     mask.shared = 0;
     model.shared.push_back(mask);
-    model.blocks.push_back(build_stem(plan, mask));
-    model.blocks.push_back(build_layer(plan, mask));
-    model.blocks.push_back(HeadBuilder(plan, head, labels, problem).build());
-    model.sections.push_back({base, 0, {0}, 1});
-    model.sections.push_back({base + std::string(plan.layers) + ".{}.", 0, {1}, plan.layer_count});
-    model.sections.push_back({"", 0, {2}, 1});
+    if (plan.relative.rows > 0)
+        for (Tensor& tensor : relative_tensors(plan)) model.shared.push_back(std::move(tensor));
+    const auto add = [&](std::string prefix, Block block, std::int64_t count) {
+        model.sections.push_back({std::move(prefix), 0, {static_cast<int>(model.blocks.size())}, count});
+        model.blocks.push_back(std::move(block));
+    };
+    const std::string layers = base + std::string(plan.layers) + ".{}.";
+    add(base, build_stem(plan, model.shared), 1);
+    if (plan.groups > 0)
+        add_groups(model, plan, layers);
+    else
+        add(layers, build_layer(plan, model.shared), plan.layer_count);
+    add("", HeadBuilder(plan, head, labels, problem).build(), 1);
 
     model.inputs = {{"ids"}};
     if (head == Head::masked_lm || head == Head::pretraining) model.inputs.push_back({"labels"});
@@ -331,6 +394,40 @@ void configure_distilbert(ConfigReader& config, EncoderPlan& plan) {
     plan.hidden_dropout = config.probability("dropout");
     plan.attention_dropout_p = config.probability("attention_dropout");
     plan.tied = config.flag("tie_word_embeddings");
+}
+
+void configure_albert(ConfigReader& config, EncoderPlan& plan) {
+    configure_bert(config, plan);
+    plan.base = "albert";
+    plan.embedding_width = config.size("embedding_size");
+    plan.projection = "encoder.embedding_hidden_mapping_in";
+    plan.layers = "encoder.albert_layer_groups";
+    plan.groups = config.size("num_hidden_groups", kLargestCount);
+    plan.inner = config.size("inner_group_num", 1024);
+    // The layers are not folded: their number is the cost.
+    if (plan.layer_count * plan.inner > kMostSharedLayers) {
+        config.unsupported("num_hidden_layers", "expected at most 1024 uses of shared layers");
+        plan.layer_count = plan.inner = 1;
+    }
+    plan.q = "attention.query";
+    plan.k = "attention.key";
+    plan.v = "attention.value";
+    plan.attention = "attention.attention";
+    plan.o = "attention.dense";
+    plan.attention_dropout = "attention.output_dropout";
+    plan.attention_norm = "attention.LayerNorm";
+    plan.up = "ffn";
+    plan.act_name = "activation";
+    plan.down = "ffn_output";
+    plan.mlp_dropout = "";
+    plan.mlp_norm = "full_layer_layer_norm";
+    plan.pooler = "pooler";
+    plan.mlm_bias = "predictions.bias";
+    plan.mlm_dense = "predictions.dense";
+    plan.mlm_act = "predictions.activation";
+    plan.mlm_norm = "predictions.LayerNorm";
+    plan.mlm_decoder = "predictions.decoder";
+    plan.next_sentence = "sop_classifier.classifier";
 }
 
 }  // namespace membudget

@@ -12,6 +12,17 @@
 
 namespace membudget {
 
+/// DeBERTa's relative positions; without rows there are none.
+struct RelativePositions {
+    std::int64_t rows = 0;         ///< of the table: both directions
+    bool by_key = false;           ///< "c2p": positions as keys
+    bool by_query = false;         ///< "p2c": positions as queries
+    bool shared_keys = false;      ///< the projections of contents serve positions too
+    bool normed = false;           ///< a norm over the table
+    /// A convolution behind the first layer, of which only the parameters are known; 0: none.
+    std::int64_t conv_kernel = 0, conv_groups = 1;
+};
+
 /// How an encoder's modules are named and which parts it has.
 struct EncoderPlan {
     std::string_view base = "bert";
@@ -52,6 +63,15 @@ struct EncoderPlan {
     std::string_view classifier = "classifier";
     bool classifier_dense = false;           ///< RoBERTa: `classifier.dense`, `classifier.out_proj`
     std::string step_unsupported;
+
+    RelativePositions relative;
+    bool absolute_positions = true;
+    bool pooler_in_head = false;             ///< the pooler is the classifier's, not the base model's
+    bool masks_embeddings = false;           ///< embeddings are multiplied by the padding mask
+    bool projects_first = false;             ///< the projection comes before the norm, without a bias
+    /// ALBERT: `groups` sets of parameters of `inner` layers each, used again and again; 0: each layer has
+    /// its own.
+    std::int64_t groups = 0, inner = 1;
 };
 
 using ConfigureEncoder = void (*)(ConfigReader& config, EncoderPlan& plan);
@@ -68,5 +88,7 @@ void configure_bert(ConfigReader& config, EncoderPlan& plan);
 void configure_roberta(ConfigReader& config, EncoderPlan& plan);
 void configure_electra(ConfigReader& config, EncoderPlan& plan);
 void configure_distilbert(ConfigReader& config, EncoderPlan& plan);
+void configure_albert(ConfigReader& config, EncoderPlan& plan);
+void configure_deberta_v2(ConfigReader& config, EncoderPlan& plan);
 
 }  // namespace membudget

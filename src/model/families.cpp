@@ -808,10 +808,11 @@ constexpr Family kFamilies[] = {
      "AlbertForMaskedLM AlbertModel AlbertForPreTraining AlbertForSequenceClassification",
      "ALBERT",
      "transformers 5.24 models/albert",
-     build_parts_family<configure_albert>,
+     build_encoder_family<configure_albert>,
      "vocab_size=30000 embedding_size=128 hidden_size=4096 num_hidden_layers=12 "
      "num_hidden_groups=1 num_attention_heads=64 intermediate_size=16384 inner_group_num=1 "
-     "max_position_embeddings=512 type_vocab_size=2 tie_word_embeddings=true"},
+     "max_position_embeddings=512 type_vocab_size=2 hidden_act=gelu_new hidden_dropout_prob=0 "
+     "attention_probs_dropout_prob=0 is_decoder=false add_cross_attention=false tie_word_embeddings=true"},
     {"mpnet",
      "MPNetForMaskedLM MPNetModel",
      "MPNet and its sentence encoders",
@@ -824,12 +825,13 @@ constexpr Family kFamilies[] = {
      "DebertaV2ForMaskedLM DebertaV2Model DebertaV2ForSequenceClassification",
      "DeBERTa v2 and v3",
      "transformers 5.24 models/deberta_v2",
-     build_parts_family<configure_deberta_v2>,
+     build_encoder_family<configure_deberta_v2>,
      "vocab_size=128100 hidden_size=1536 embedding_size num_hidden_layers=24 "
      "num_attention_heads=24 intermediate_size=6144 max_position_embeddings=512 "
      "type_vocab_size=0 relative_attention=false max_relative_positions=-1 position_buckets=-1 "
      "position_biased_input=true pos_att_type norm_rel_ebd=none share_att_key=false "
-     "conv_kernel_size=0 conv_groups=1 tie_word_embeddings=true"},
+     "conv_kernel_size=0 conv_groups=1 hidden_act=gelu hidden_dropout_prob=0.1 "
+     "attention_probs_dropout_prob=0.1 tie_word_embeddings=true"},
     {"modernbert",
      "ModernBertForMaskedLM ModernBertModel ModernBertForSequenceClassification",
      "ModernBERT",
@@ -848,7 +850,7 @@ constexpr Family kFamilies[] = {
      build_parts_family<configure_t5>,
      "vocab_size=32128 d_model=512 d_kv=64 d_ff=2048 num_layers=6 num_decoder_layers "
      "num_heads=8 relative_attention_num_buckets=32 feed_forward_proj=relu is_gated_act=false "
-     "tie_word_embeddings=true"},
+     "dropout_rate=0.1 scale_decoder_outputs tie_word_embeddings=true"},
     {"mt5",
      "MT5ForConditionalGeneration MT5Model MT5EncoderModel",
      "mT5",
@@ -856,7 +858,7 @@ constexpr Family kFamilies[] = {
      build_parts_family<configure_t5>,
      "vocab_size=250112 d_model=512 d_kv=64 d_ff=1024 num_layers=8 num_decoder_layers "
      "num_heads=6 relative_attention_num_buckets=32 feed_forward_proj=gated-gelu "
-     "is_gated_act=false tie_word_embeddings=false"},
+     "is_gated_act=false dropout_rate=0.1 scale_decoder_outputs tie_word_embeddings=false"},
     {"bart",
      "BartForConditionalGeneration BartModel",
      "BART",
@@ -864,7 +866,8 @@ constexpr Family kFamilies[] = {
      build_parts_family<configure_bart>,
      "vocab_size=50265 max_position_embeddings=1024 encoder_layers=12 encoder_ffn_dim=4096 "
      "encoder_attention_heads=16 decoder_layers=12 decoder_ffn_dim=4096 "
-     "decoder_attention_heads=16 d_model=1024 tie_word_embeddings=true"},
+     "decoder_attention_heads=16 d_model=1024 dropout=0.1 attention_dropout=0.0 "
+     "activation_dropout=0.0 activation_function=gelu tie_word_embeddings=true"},
     {"mbart",
      "MBartForConditionalGeneration MBartModel",
      "mBART",
@@ -872,7 +875,8 @@ constexpr Family kFamilies[] = {
      build_parts_family<configure_mbart>,
      "vocab_size=50265 max_position_embeddings=1024 encoder_layers=12 encoder_ffn_dim=4096 "
      "encoder_attention_heads=16 decoder_layers=12 decoder_ffn_dim=4096 "
-     "decoder_attention_heads=16 d_model=1024 tie_word_embeddings=true"},
+     "decoder_attention_heads=16 d_model=1024 dropout=0.1 attention_dropout=0.0 "
+     "activation_dropout=0.0 activation_function=gelu tie_word_embeddings=true"},
     {"whisper",
      "WhisperForConditionalGeneration",
      "Whisper",
@@ -881,6 +885,7 @@ constexpr Family kFamilies[] = {
      "vocab_size=51865 num_mel_bins=80 encoder_layers=4 decoder_layers=4 "
      "encoder_attention_heads=6 decoder_attention_heads=6 decoder_ffn_dim=1536 "
      "encoder_ffn_dim=1536 d_model=384 max_source_positions=1500 max_target_positions=448 "
+     "dropout=0.0 attention_dropout=0.0 activation_dropout=0.0 activation_function=gelu "
      "tie_word_embeddings=true"},
     {"vit",
      "ViTForImageClassification ViTModel",

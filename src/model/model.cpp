@@ -134,6 +134,10 @@ std::string_view name_of(OpKind kind) {
         case OpKind::causal_lm_loss: return "causal_lm_loss";
         case OpKind::masked_lm_loss: return "masked_lm_loss";
         case OpKind::pooler_loss: return "pooler_loss";
+        case OpKind::linear_loss: return "linear_loss";
+        case OpKind::position_bias: return "position_bias";
+        case OpKind::transpose_heads: return "transpose_heads";
+        case OpKind::convolution: return "convolution";
         case OpKind::classification_loss: return "classification_loss";
         case OpKind::moe: return "moe";
         case OpKind::conv_patches: return "conv_patches";
@@ -187,6 +191,7 @@ ParameterCounts count_parameters(const Model& model) {
         for (const int index : section.pattern) {
             const Block& block = model.blocks[static_cast<std::size_t>(index)];
             for (const Parameter& parameter : block.parameters) {
+                if (section.prefix + parameter.name == parameter.tied_to) continue;  // counted already
                 const Elements all = parameter.elements() * section.count;
                 counts.untied += all;
                 if (!parameter.tied_to.empty()) continue;

@@ -12,6 +12,14 @@ void Parts::add(std::string prefix, std::string name, const WeightsOnly& weights
     model_.blocks.push_back(std::move(builder).finish(-1));
 }
 
+void Parts::add(std::string prefix, Block block, std::int64_t count, std::int64_t first) {
+    if (count <= 0) return;
+    has_step_ = true;
+    model_.sections.push_back(
+        {std::move(prefix), first, {static_cast<int>(model_.blocks.size())}, count});
+    model_.blocks.push_back(std::move(block));
+}
+
 void Parts::add_decoder(const DecoderPlan& plan) {
     Model decoder = build_decoder(plan, Task::causal_lm, labels_);
     const int offset = static_cast<int>(model_.blocks.size());
@@ -37,7 +45,7 @@ Result<Model> parts_family(const Family& family, const KeyTree& config,
     model.architecture = chosen;
     model.source = family.source;
     for (const std::string& note : reader.notes()) model.notes.push_back(note);
-    if (model.step_unsupported.empty())
+    if (model.step_unsupported.empty() && !parts.has_step())
         model.step_unsupported = "only the parameters of this family are modelled yet";
     return model;
 }

@@ -22,6 +22,9 @@ public:
     /// the index of the copy, counted from `first`. Nothing when the count is 0.
     void add(std::string prefix, std::string name, const WeightsOnly& weights,
              std::int64_t count = 1, std::int64_t first = 0);
+    /// `count` copies of a block whose ops are known; with one, the step is known of all.
+    void add(std::string prefix, Block block, std::int64_t count = 1, std::int64_t first = 0);
+    [[nodiscard]] bool has_step() const { return has_step_; }
     /// A whole decoder with its head; its step is not modelled in a model of parts.
     void add_decoder(const DecoderPlan& plan);
 
@@ -36,6 +39,7 @@ private:
     std::string_view architecture_;
     std::int64_t labels_;
     Model& model_;
+    bool has_step_ = false;
 };
 
 using ConfigureParts = void (*)(ConfigReader& config, Parts& parts);

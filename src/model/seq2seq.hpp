@@ -1,6 +1,6 @@
 #pragma once
 
-/// Encoder-decoders: parameters only.
+/// Encoder-decoders: two chains of blocks, the second of which attends to the end of the first.
 
 #include "model/parts.hpp"
 

@@ -19,9 +19,11 @@ constexpr GroupStyle kStyles[] = {
     {"", 'X', 90, "#b0a090"},
 };
 
+/// What goes as the model's forward returns stands with the loss that was computed in it.
 bool same_segment(const CurveSegment& segment, const Stretch& stretch, bool start) {
-    return segment.phase == stretch.leaf->phase && segment.start == start &&
-           segment.micro_batch == stretch.micro_batch;
+    const Phase phase = stretch.leaf->phase;
+    return (segment.phase == phase || (segment.phase == Phase::loss && phase == Phase::forward)) &&
+           segment.start == start && segment.micro_batch == stretch.micro_batch;
 }
 
 /// Consecutive stretches of one phase and micro-batch.

@@ -103,6 +103,7 @@ void for_each_tensor(const Model& model,
             for (const int block : section.pattern) {
                 for (const Parameter& parameter :
                      model.blocks[static_cast<std::size_t>(block)].parameters) {
+                    if (section.prefix + parameter.name == parameter.tied_to) continue;  // another block's
                     visit(with_index(section.prefix + parameter.name, index),
                           with_index(parameter.tied_to, index),
                           with_index(parameter.checkpoint_name, index), parameter);

@@ -179,12 +179,10 @@ Patch hold_in_bf16(const KeyTree&, const Job& job) {
 }
 
 Patch fuse_loss(const KeyTree&, const Job& job) {
-    if (job.model == nullptr) return std::nullopt;
-    const std::string_view current = job.kernel(OpKind::causal_lm_loss).name;
-    for (const std::string_view name : kernel_names(OpKind::causal_lm_loss))
-        if (name != current && name.find("liger") != std::string_view::npos)
-            return set("/training/loss", KeyTree(name));
-    return std::nullopt;
+    // It refuses a head that is joined with the loss already, too.
+    if (job.model == nullptr || job.backend == Backend::cpu || !with_linear_loss(*job.model))
+        return std::nullopt;
+    return set("/training/loss", KeyTree(kernel_names(OpKind::linear_loss).front()));
 }
 
 Patch use_flash_attention(const KeyTree&, const Job& job) {

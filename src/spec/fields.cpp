@@ -70,6 +70,17 @@ constexpr Field<CheckpointingSpec> kCheckpointingFields[] = {
     field::flag<&CheckpointingSpec::offload>("offload", "checkpointed inputs move to the host"),
 };
 
+constexpr Field<LossSpec> kLossFields[] = {
+    field::name<&LossSpec::row>("name", "loss kernel"),
+    field::count<&LossSpec::chunks>("chunks", "pieces of the sequence in which a chunked loss is computed"),
+};
+
+/// An empty list means that none is skipped.
+void read_skipped(const Cursor& at, QuantizationSpec& into) {
+    const bool none = at.tree.is(KeyTree::Kind::array) && at.tree.items().empty();
+    into.skip_modules = none ? std::vector<NamedAt>() : read_names(at);
+}
+
 constexpr Field<QuantizationSpec> kQuantizationFields[] = {
     field::name<&QuantizationSpec::row>("type", "quantization, or 'none'"),
     field::flag<&QuantizationSpec::double_quant>("double_quant", "the scales are quantized too (nf4, fp4)"),
@@ -77,8 +88,7 @@ constexpr Field<QuantizationSpec> kQuantizationFields[] = {
     field::count<&QuantizationSpec::group_size>("group_size", "inputs that share a scale (gptq, awq: 128)"),
     field::name<&QuantizationSpec::compute>("compute", "dtype into which weights are dequantized"),
     {"skip_modules", "list of names", "modules that stay as they are, instead of the output embedding, tied "
-     "modules and the last one",
-     [](const Cursor& at, QuantizationSpec& into) { into.skip_modules = read_names(at); }},
+     "modules and the last one; [] for none", read_skipped},
     field::flag<&QuantizationSpec::prepare>(
         "prepare", "what is left in 16 bits becomes fp32 (prepare_model_for_kbit_training)"),
 };
@@ -117,7 +127,7 @@ constexpr Field<TrainingSpec> kTrainingFields[] = {
                           kCheckpointingFields>("activation_checkpointing",
                                                 "which activations are recomputed"),
     field::name<&TrainingSpec::attention>("attention", "attention kernel"),
-    field::name<&TrainingSpec::loss>("loss", "loss kernel"),
+    field::name_or_object<&TrainingSpec::loss, &LossSpec::row, kLossFields>("loss", "loss kernel"),
     {"kernels", "object of names", "kernel by op", read_kernels},
     field::real<&TrainingSpec::dropout, 0, 1>("dropout", "number from 0 to 1",
                                               "replaces the model's own probabilities"),

@@ -38,7 +38,8 @@ Ref untransposed(KernelCall& call, std::size_t input) {
     const OpAttributes& a = call.attributes();
     // Falcon cuts its projection by indexing, which takes gradients of any layout.
     // What a cache holds is a tensor of its own.
-    if (rotated(call, input) || a.form == AttentionForm::falcon || a.unbound || (call.cached && input > 0))
+    if (a.transposed || rotated(call, input) || a.form == AttentionForm::falcon || a.unbound ||
+        (call.cached && input > 0))
         return call.in(input);
     const std::int64_t heads = input == 0 || a.kv_heads == 0 ? a.heads : a.kv_heads;
     return call.tape.view(call.in(input), transposed_gradient(heads));

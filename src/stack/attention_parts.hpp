@@ -39,6 +39,10 @@ struct HeadTensors {
 /// Back from [batch, heads, tokens, dim] to [batch, tokens, heads x dim]: a copy.
 [[nodiscard]] Ref merge_heads(KernelCall& call, Ref out);
 
+/// DeBERTa's attention, and the scores of contents that it computes before positions are projected.
+void disentangled(KernelCall& call);
+[[nodiscard]] Ref disentangled_scores(KernelCall& call);
+
 /// Runs the function of a class that writes attention out by itself; false when it has none for an
 /// eager kernel.
 bool run_eager_form(KernelCall& call);

@@ -13,6 +13,7 @@ std::int64_t Extents::rows(Rows kind) const {
         case Rows::positions: return sequence;
         case Rows::tokens: return detail::checked_mul(batch, sequence);
         case Rows::target_tokens: return detail::checked_mul(batch, target_sequence);
+        case Rows::target_positions: return target_sequence;
         case Rows::images: return images;
         case Rows::patches: return patches;
     }
@@ -23,6 +24,10 @@ Ref KernelCall::in(std::size_t input) const { return tensors_[at(op.inputs[input
 
 void KernelCall::out(std::size_t output, Ref value) {
     tensors_[at(op.outputs[output])] = std::move(value);
+}
+
+void KernelCall::rebind_input(std::size_t input, Ref value) {
+    tensors_[at(op.inputs[input])] = std::move(value);
 }
 
 Ref KernelCall::parameter(std::size_t i) { return tape.parameter(leaves_[at(op.parameters[i])]); }

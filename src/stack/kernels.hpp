@@ -9,22 +9,28 @@ namespace membudget::kernel {
 // kernels_linear.cpp
 void embedding(KernelCall& call);
 void linear(KernelCall& call);
+void linear_of_early_bitsandbytes(KernelCall& call);
 
 // kernels_basic.cpp
 void scale(KernelCall& call);
 void add(KernelCall& call);
 void multiply(KernelCall& call);
 void split(KernelCall& call);
+void transpose_heads(KernelCall& call);
+void convolution(KernelCall& call);
 void dropout(KernelCall& call);
 void activation(KernelCall& call);
 Ref gate(KernelCall& call);
 void gated_activation(KernelCall& call);
 void fused_gated_activation(KernelCall& call);
 void softcap(KernelCall& call);
+/// cap * tanh(x / cap).
+[[nodiscard]] Ref softcapped(Tape& tape, Ref x);
 
 // kernels_norm.cpp
 void layer_norm(KernelCall& call);
 void hf_rms_norm(KernelCall& call);
+void wide_rms_norm(KernelCall& call);
 void fused_rms_norm(KernelCall& call);
 
 /// act(x), op by op [transformers activations.py].
@@ -48,9 +54,15 @@ void flash_attention(KernelCall& call);
 void cpu_flash_attention(KernelCall& call);
 void math_attention(KernelCall& call);
 void eager_attention(KernelCall& call);
+Ref early_scores(KernelCall& call);
+
+// kernels_positions.cpp
+void position_bias(KernelCall& call);
 
 // kernels_loss.cpp
 void causal_lm_loss(KernelCall& call);
+void shifted_logits_loss(KernelCall& call);
+void float_logits_loss(KernelCall& call);
 void masked_lm_loss(KernelCall& call);
 void small_loss(KernelCall& call);
 void classification_loss(KernelCall& call);
@@ -59,5 +71,11 @@ void classification_loss(KernelCall& call);
 void conv_patches(KernelCall& call);
 void concat(KernelCall& call);
 void mean_patches(KernelCall& call);
+
+// kernels_linear_loss.cpp
+void torchtune_chunked_loss(KernelCall& call);
+void litgpt_chunked_loss(KernelCall& call);
+void liger_loss(KernelCall& call);
+void liger_loss_with_products(KernelCall& call);
 
 }  // namespace membudget::kernel

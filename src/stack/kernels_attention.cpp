@@ -36,7 +36,8 @@ void eager(KernelCall& call) {
         scaled = tape.unary_saving_output(scaled, "tanh");
         scores = tape.mul_scalar(scaled);
     }
-    if (call.inputs() > 3 && call.in(3)) scores = tape.add(scores, call.in(3));
+    for (std::size_t i = call.inputs(); i-- > 3;)  // a position bias, then the mask
+        if (call.in(i)) scores = tape.add(scores, call.in(i));
     Ref weights =
         tape.softmax(scores, a.softmax_in_dtype ? softmax_dtype(call, scores) : dtype::fp32);
     if (!a.softmax_in_dtype) weights = tape.cast(weights, heads.query.dtype());
@@ -45,7 +46,7 @@ void eager(KernelCall& call) {
     call.hold(weights);
     Ref out;
     {
-        Ref v = factor(heads.value, grouped || call.cached);
+        Ref v = factor(heads.value, grouped || a.transposed || call.cached);
         out = tape.matmul(weights, std::move(v), call.numel(call.output_tensor(0)));
     }
     call.out(0, merge_heads(call, std::move(out)));
@@ -84,7 +85,7 @@ void math(KernelCall& call) {
     const Ref returned = tape.cast(weights, type);
     Ref out;
     {
-        Ref right = flatten(call, v);
+        Ref right = flatten(call, v, a.transposed);
         out = tape.matmul(std::move(weights), std::move(right), call.numel(call.output_tensor(0)));
     }
     out = tape.view(std::move(out), ViewGradient::copy);
@@ -123,17 +124,22 @@ void masked_attention(KernelCall& call) {
                                             call.numel(call.output_tensor(0)), how));
 }
 
+/// Pairs of a query and a key of one sequence.
+std::int64_t pairs_of_mask(const KernelCall& call) {
+    const OpAttributes& a = call.attributes();
+    return detail::checked_mul(call.extents.rows(a.queries), call.extents.rows(a.keys));
+}
+
 /// Which keys a token attends to on both sides, as booleans; nothing where that is all of them
 /// [masking_utils.py create_bidirectional_mask, create_bidirectional_sliding_window_mask,
 /// _ignore_bidirectional_mask_sdpa].
 Ref bidirectional_mask(KernelCall& call) {
     Tape& tape = call.tape;
-    const std::int64_t s = call.extents.sequence;
-    const std::int64_t square = detail::checked_mul(s, s);
+    const std::int64_t square = pairs_of_mask(call);
     const std::int64_t window = call.attributes().window;
     const bool padded = call.extents.padding_mask;
     Ref mask;
-    if (window > 0 && (padded || s >= window)) {
+    if (window > 0 && (padded || call.extents.sequence >= window)) {
         // abs(q - k) <= window, of int64 positions, then and-ed with what allows everything.
         Ref distance = tape.fresh(square, dtype::int64, "signed distances");
         distance = tape.fresh(square, dtype::int64, "distances");
@@ -156,15 +162,24 @@ void math_attention(KernelCall& call) {
     if (!run_form(call)) math(call);
 }
 
+/// DeBERTa's mask, a product of the padding mask with itself, and the distances of all pairs
+/// [transformers models/deberta_v2/modeling_deberta_v2.py DebertaV2Encoder.forward].
+void mask_of_products(KernelCall& call) {
+    const std::int64_t pairs = pairs_of_mask(call);
+    call.out(0, call.tape.fresh(detail::checked_mul(call.extents.batch, pairs), dtype::fp32, "mask"));
+    if (call.op.outputs.size() > 1) call.out(1, call.tape.fresh(pairs, dtype::int64, "distances"));
+}
+
 void additive_mask(KernelCall& call) {
-    const std::int64_t s = call.extents.sequence;
-    const std::int64_t numel = detail::checked_mul(call.extents.batch, detail::checked_mul(s, s));
+    if (call.attributes().form == AttentionForm::disentangled) return mask_of_products(call);
+    const std::int64_t pairs = pairs_of_mask(call);
+    const std::int64_t numel = detail::checked_mul(call.extents.batch, pairs);
     if (!call.attributes().causal) {
         const Ref allowed = bidirectional_mask(call);
         if (allowed) call.out(0, call.tape.fresh(numel, call.activation_dtype(), "mask"));
         return;
     }
-    const Ref allowed = call.tape.fresh(detail::checked_mul(s, s), dtype::boolean, "allowed");
+    const Ref allowed = call.tape.fresh(pairs, dtype::boolean, "allowed");
     Ref mask = call.tape.fresh(numel, call.activation_dtype(), "mask");
     if (call.attributes().form == AttentionForm::mpt)
         mask = call.tape.fresh(numel, dtype::boolean, "boolean mask");
@@ -182,14 +197,14 @@ void sdpa_mask(KernelCall& call) {
         return;
     }
     // Skipped when is_causal says the same: no padding, and a window that covers the sequence.
-    const std::int64_t s = call.extents.sequence;
-    const bool windowed = call.attributes().window > 0 && call.attributes().window < s;
+    const bool windowed = call.attributes().window > 0 && call.attributes().window < call.extents.sequence;
     const bool always = call.attributes().form == AttentionForm::falcon;
     if (!call.extents.padding_mask && !windowed && !always) return;
     const std::int64_t rows = call.extents.padding_mask ? call.extents.batch : 1;
-    const std::int64_t numel = detail::checked_mul(rows, detail::checked_mul(s, s));
-    const Ref window = call.tape.fresh(detail::checked_mul(s, s), dtype::boolean, "window");
-    const Ref causal = call.tape.fresh(detail::checked_mul(s, s), dtype::boolean, "causal");
+    const std::int64_t pairs = pairs_of_mask(call);
+    const std::int64_t numel = detail::checked_mul(rows, pairs);
+    const Ref window = call.tape.fresh(pairs, dtype::boolean, "window");
+    const Ref causal = call.tape.fresh(pairs, dtype::boolean, "causal");
     call.out(0, call.tape.fresh(numel, dtype::boolean, "mask"));
 }
 
@@ -233,6 +248,10 @@ void cpu_flash_attention(KernelCall& call) {
     if (has_mask(call)) return masked_attention(call);
     finish_fused(call, call.tape.fused_attention(call.in(0), call.in(1), call.in(2), Ref(),
                                                  call.numel(call.output_tensor(0)), how));
+}
+
+Ref early_scores(KernelCall& call) {
+    return call.attributes().form == AttentionForm::disentangled ? disentangled_scores(call) : Ref();
 }
 
 void eager_attention(KernelCall& call) {

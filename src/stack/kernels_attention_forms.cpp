@@ -275,6 +275,7 @@ bool run_eager_form(KernelCall& call) {
         case AttentionForm::mpt: mpt(call); return true;
         case AttentionForm::gpt_oss: gpt_oss(call); return true;
         case AttentionForm::falcon: falcon(call); return true;
+        case AttentionForm::disentangled: disentangled(call); return true;
     }
     return false;
 }

@@ -3,6 +3,8 @@
 #include <cstdint>
 #include <vector>
 
+#include "stack/attention_parts.hpp"
+
 namespace membudget::kernel {
 
 namespace {
@@ -81,11 +83,23 @@ void scale(KernelCall& call) { call.out(0, call.tape.mul_scalar(call.in(0))); }
 void add(KernelCall& call) {
     if (call.attributes().in_place)
         return call.out(0, call.tape.add_in_place(call.in(0), call.in(1)));
-    call.out(0, call.tape.add(call.in(0), call.inputs() > 1 ? call.in(1) : call.parameter(0)));
+    Tape& tape = call.tape;
+    if (call.inputs() > 1) return call.out(0, tape.add(call.in(0), call.in(1)));
+    // The other term is a parameter, or else a buffer of the parameters' type.
+    Ref other = call.parameters() > 0
+                    ? call.parameter(0)
+                    : tape.borrow(call.output_tensor(0).width, call.activation_dtype(), false);
+    call.out(0, tape.add(call.in(0), std::move(other)));
 }
 
 void multiply(KernelCall& call) {
-    call.out(0, call.tape.mul(call.in(0), call.inputs() > 1 ? call.in(1) : call.parameter(0)));
+    Tape& tape = call.tape;
+    if (call.inputs() > 1) return call.out(0, tape.mul(call.in(0), call.in(1)));
+    // The other factor is a parameter, or else the padding mask in the type of x, one number per row.
+    Ref other = call.parameters() > 0
+                    ? call.parameter(0)
+                    : tape.fresh(call.rows(call.input_tensor(0)), call.in(0).dtype(), "mask of rows");
+    call.out(0, tape.mul(call.in(0), std::move(other)));
 }
 
 /// Falcon's fused projection: queries are a slice, keys and values are indexed (a copy), then all of
@@ -115,6 +129,11 @@ void split_falcon(KernelCall& call) {
 void split(KernelCall& call) {
     if (call.attributes().form == AttentionForm::falcon && !call.attributes().sliced)
         return split_falcon(call);
+    if (call.attributes().same) {
+        Ref whole = call.inputs() > 0 ? call.in(0) : call.parameter(0);
+        // Sliced, all of it is a view of its own.
+        return call.out(0, call.attributes().sliced ? call.tape.view(std::move(whole)) : std::move(whole));
+    }
     if (call.attributes().sliced) {
         for (std::size_t i = 0; i < call.op.outputs.size(); ++i)
             call.out(i, call.tape.slice(call.in(0), call.numel(call.output_tensor(i))));
@@ -125,6 +144,39 @@ void split(KernelCall& call) {
         numels.push_back(call.numel(call.output_tensor(i)));
     std::vector<Ref> parts = call.tape.chunk(call.in(0), numels);
     for (std::size_t i = 0; i < parts.size(); ++i) call.out(i, std::move(parts[i]));
+}
+
+void transpose_heads(KernelCall& call) {
+    Ref x = call.tape.view(call.in(0), transposed_gradient(call.attributes().heads));
+    x = call.tape.copy(std::move(x));
+    const std::int64_t numel = call.numel(call.output_tensor(0));
+    if (numel > x.numel()) x = call.tape.repeat(std::move(x), numel);  // for each sequence
+    call.out(0, std::move(x));
+}
+
+void convolution(KernelCall& call) {
+    Tape& tape = call.tape;
+    const Parameter& filter = call.shape_of_parameter(0);
+    Ref x;
+    if (call.inputs() > 0) {
+        x = call.in(0);
+    } else {  // of the batch, in the type of the parameters
+        const std::int64_t rows = detail::checked_mul(call.rows(call.output_tensor(0)), call.attributes().stride);
+        x = tape.borrow(detail::checked_mul(rows, filter.shape[1]), call.parameter(0).dtype(), false);
+    }
+    x = tape.autocast_input(std::move(x));
+    Ref weight = tape.autocast_input(call.parameter(0));
+    Ref bias = call.parameters() > 1 ? tape.autocast_input(call.parameter(1)) : Ref();
+    Ref out = tape.fresh(call.numel(call.output_tensor(0)), x.dtype(), "output");
+    Tape::NodeBuilder node = bias ? Tape::NodeBuilder(tape, "convolution", {&x, &weight, &bias})
+                                  : Tape::NodeBuilder(tape, "convolution", {&x, &weight});
+    node.save(x);
+    node.save(weight);
+    node.grad(0);
+    node.grad(1, "grad weight");
+    if (bias) node.grad(2, "grad bias");
+    node.finish(out);
+    call.out(0, std::move(out));
 }
 
 void dropout(KernelCall& call) {
@@ -158,11 +210,13 @@ void fused_gated_activation(KernelCall& call) {
     call.out(0, std::move(out));
 }
 
-void softcap(KernelCall& call) {
-    Ref scaled = call.tape.mul_scalar(call.in(0));
-    Ref tanh = call.tape.unary_saving_output(scaled, "tanh");
+Ref softcapped(Tape& tape, Ref x) {
+    Ref scaled = tape.mul_scalar(std::move(x));
+    Ref tanh = tape.unary_saving_output(scaled, "tanh");
     scaled.reset();
-    call.out(0, call.tape.mul_scalar(tanh));
+    return tape.mul_scalar(tanh);
 }
+
+void softcap(KernelCall& call) { call.out(0, softcapped(call.tape, call.in(0))); }
 
 }  // namespace membudget::kernel

@@ -10,12 +10,13 @@ namespace {
 
 /// A linear module under a call: its own parameters, and the sizes of its product.
 struct Module {
-    explicit Module(KernelCall& of)
-        : call(of), weight(of.shape_of_parameter(0)), rows(of.rows(of.input_tensor(0))),
+    explicit Module(KernelCall& of, bool keeps_inputs)
+        : call(of), keeps(keeps_inputs), weight(of.shape_of_parameter(0)), rows(of.rows(of.input_tensor(0))),
           in(of.input_tensor(0).width), out(of.output_tensor(0).width),
           biased((of.op.adapter ? static_cast<std::size_t>(of.op.adapter->a) : of.parameters()) > 1) {}
 
     KernelCall& call;
+    bool keeps;  ///< a 4-bit product refers to its input as long as its node exists
     const Parameter& weight;
     std::int64_t rows, in, out;
     bool biased;
@@ -57,6 +58,10 @@ Ref four_bit_product(const Module& module) {
                                   : Tape::NodeBuilder(tape, "4-bit product", {&x});
     if (bias) node.grad(1, "grad bias");
     if (node.active() && node.needs(0)) {
+        if (module.keeps) {
+            node.save(x);
+            module.call.keep_as_output(x);
+        }
         const std::int16_t absmax =
             scales > 0 ? node.temp(byte_count(scales, dtype::fp32), "scales") : std::int16_t{-1};
         const std::int16_t weight = node.temp(byte_count(weights, type), "dequantized weight");
@@ -164,7 +169,9 @@ Ref product(const Module& module) {
         // [aten/src/ATen/autocast_mode.cpp cached_cast].
         if (call.attributes().weight_copied && call.tape.autocast() != nullptr)
             weight = call.tape.cast(std::move(weight), *call.tape.autocast());
-        return call.tape.linear(call.in(0), std::move(weight), module.bias(), module.rows, module.in, module.out);
+        Ref x = call.in(0);
+        if (call.attributes().cast_to_weight) x = call.tape.cast(std::move(x), call.parameter(0).dtype());
+        return call.tape.linear(std::move(x), std::move(weight), module.bias(), module.rows, module.in, module.out);
     }
     switch (module.weight.quantization->product) {
         case QuantizedProduct::four_bit: return four_bit_product(module);
@@ -278,16 +285,24 @@ Ref with_adapter(const Module& module, Ref result) {
 
 }  // namespace
 
-void linear(KernelCall& call) {
-    const Module module(call);
+namespace {
+
+void run(const Module& module) {
     Ref out = product(module);
-    call.out(0, call.op.adapter ? with_adapter(module, std::move(out)) : std::move(out));
+    module.call.out(0, module.call.op.adapter ? with_adapter(module, std::move(out)) : std::move(out));
 }
+
+}  // namespace
+
+void linear(KernelCall& call) { run(Module(call, false)); }
+
+void linear_of_early_bitsandbytes(KernelCall& call) { run(Module(call, true)); }
 
 void embedding(KernelCall& call) {
     Tape& tape = call.tape;
     const Tensor& output = call.output_tensor(0);
-    Ref result = tape.embedding(Ref(), call.parameter(0), call.numel(output));
+    Ref ids = call.attributes().own_ids ? tape.fresh(call.rows(output), dtype::int64, "ids") : Ref();
+    Ref result = tape.embedding(std::move(ids), call.parameter(0), call.numel(output));
     if (!call.op.adapter) {
         call.out(0, std::move(result));
         return;

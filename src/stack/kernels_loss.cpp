@@ -4,10 +4,28 @@
 
 namespace membudget::kernel {
 
+namespace {
+
+/// Cross-entropy of all positions but the last against labels moved by one: the logits are sliced,
+/// and copied where the slice leaves gaps between sequences.
+Ref shifted_cross_entropy(KernelCall& call, const Ref& logits) {
+    Tape& tape = call.tape;
+    const std::int64_t batch = call.extents.batch;
+    const std::int64_t classes = call.input_tensor(0).width;
+    const std::int64_t rows = call.rows(call.input_tensor(0)) - batch;
+    Ref shifted = tape.slice(logits, rows * classes);
+    if (batch > 1) shifted = tape.copy(std::move(shifted));
+    Ref labels = batch > 1 ? tape.fresh(rows, dtype::int64, "shifted labels") : Ref();
+    return tape.cross_entropy(std::move(shifted), std::move(labels), rows, classes);
+}
+
+}  // namespace
+
 void causal_lm_loss(KernelCall& call) {
     Tape& tape = call.tape;
     const std::int64_t rows = call.rows(call.input_tensor(0));
     const std::int64_t batch = call.extents.batch;
+    call.keep_as_output(call.in(0));
     // logits = logits.float(); labels padded by one column, then shifted into a copy.
     const Ref logits = tape.cast(call.in(0), dtype::fp32);
     const Ref padded = tape.fresh(rows + batch, dtype::int64, "padded labels");
@@ -15,7 +33,21 @@ void causal_lm_loss(KernelCall& call) {
     call.out(0, tape.cross_entropy(logits, std::move(labels), rows, call.input_tensor(0).width));
 }
 
+void shifted_logits_loss(KernelCall& call) {
+    call.keep_as_output(call.in(0));
+    const Ref logits = call.tape.cast(call.in(0), dtype::fp32);
+    call.out(0, shifted_cross_entropy(call, logits));
+}
+
+void float_logits_loss(KernelCall& call) {
+    const Ref logits = call.tape.cast(call.in(0), dtype::fp32);
+    call.rebind_input(0, logits);
+    call.keep_as_output(logits);
+    call.out(0, shifted_cross_entropy(call, logits));
+}
+
 void masked_lm_loss(KernelCall& call) {
+    call.keep_as_output(call.in(0));
     Ref logits = call.in(0);
     // `logits = logits.float()` [transformers loss/loss_utils.py ForMaskedLMLoss].
     if (call.attributes().widened) logits = call.tape.cast(std::move(logits), dtype::fp32);
@@ -25,6 +57,7 @@ void masked_lm_loss(KernelCall& call) {
 
 void classification_loss(KernelCall& call) {
     Tape& tape = call.tape;
+    call.keep_as_output(call.in(0));
     Ref logits = call.in(0);
     const std::int64_t rows = call.rows(call.input_tensor(0));
     const std::int64_t classes = call.input_tensor(0).width;
@@ -41,6 +74,9 @@ void classification_loss(KernelCall& call) {
     call.out(0, std::move(loss));
 }
 
-void small_loss(KernelCall& call) { call.out(0, call.tape.mean(call.in(0), 1)); }
+void small_loss(KernelCall& call) {
+    call.keep_as_output(call.in(0));
+    call.out(0, call.tape.mean(call.in(0), 1));
+}
 
 }  // namespace membudget::kernel

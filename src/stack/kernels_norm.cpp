@@ -143,6 +143,8 @@ void hf_rms_norm(KernelCall& call) {
     }
 }
 
+void wide_rms_norm(KernelCall& call) { wide_product(call); }
+
 void fused_rms_norm(KernelCall& call) {
     call.out(0, call.tape.fused_rms_norm(call.in(0),
                                          call.parameters() > 0 ? call.parameter(0) : Ref(),

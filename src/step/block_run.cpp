@@ -11,10 +11,6 @@ namespace {
 constexpr std::size_t kEventsPerOp = 12;  // about; more are no mistake
 
 std::size_t at(int index) { return static_cast<std::size_t>(index); }
-
-bool contains(const std::vector<std::string>* names, const std::string& name) {
-    return names != nullptr && std::find(names->begin(), names->end(), name) != names->end();
-}
 }  // namespace
 
 BlockRun::BlockRun(const StepContext& context, const Block& block,
@@ -23,7 +19,8 @@ BlockRun::BlockRun(const StepContext& context, const Block& block,
     : context_(context), block_(block), shared_(shared), options_(options),
       tape_(context.tape_terms, context.job.backend, context.memory), tensors_(block.tensors.size()),
       early_(block.ops.size(), -1), early_results_(block.ops.size()),
-      shared_of_(context.model.shared.size(), -1) {
+      shared_of_(context.model.shared.size(), -1), shared_alias_(context.model.shared.size()),
+      made_(block.tensors.size(), false) {
     const Precision& precision = context.job.precision;
     tape_.set_autocast(precision.autocast);
     tape_.set_grad_enabled(options.grad_enabled);
@@ -38,10 +35,9 @@ BlockRun::BlockRun(const StepContext& context, const Block& block,
         leaf.collect = options.gradients == GradientMode::collect;
         if (options.gradients == GradientMode::consume)
             leaf.consume_scratch = update_scratch(context.job, parameter);
-        leaf.shared_later = parameter.trainable && !parameter.tied_to.empty() &&
-                            contains(options.later, parameter.tied_to);
-        if (parameter.trainable && options.pending != nullptr && !options.pending->empty())
-            leaf.pending = contains(options.pending, std::string(options.prefix) + parameter.name);
+        if (parameter.trainable && options.plan != nullptr)
+            if (const TiedUse* use = options.plan->use_of(std::string(options.prefix), parameter))
+                leaf.shared_later = use->first < options.run;
         leaves_.push_back(tape_.add_leaf(leaf));
     }
     activations_ = input ? input->dtype : context.parameters;
@@ -53,14 +49,22 @@ BlockRun::BlockRun(const StepContext& context, const Block& block,
         input_ = tape_.alias(ref);
         tensors_[at(block.input)] = std::move(ref);
     }
-    for (std::size_t i = 0; i < block.tensors.size(); ++i) {
-        const int index = block.tensors[i].shared;
+    bring_in_shared();
+    plan_lifetimes();
+}
+
+void BlockRun::bring_in_shared() {
+    for (const Op& op : block_.ops)
+        for (const int output : op.outputs) made_[at(output)] = true;
+    for (std::size_t i = 0; i < block_.tensors.size(); ++i) {
+        const int index = block_.tensors[i].shared;
         if (index < 0) continue;
         shared_of_[at(index)] = static_cast<int>(i);
-        const SharedTensor& made = shared[at(index)];
-        if (made.dtype != nullptr) tensors_[i] = tape_.borrow(made.numel, *made.dtype, false);
+        const SharedTensor& given = shared_[at(index)];
+        if (given.dtype == nullptr || made_[i]) continue;
+        tensors_[i] = tape_.borrow(given.numel, *given.dtype, given.requires_grad);
+        if (given.requires_grad) shared_alias_[at(index)] = tape_.alias(tensors_[i]);
     }
-    plan_lifetimes();
 }
 
 std::size_t BlockRun::scope_end(std::size_t op) const {
@@ -146,7 +150,7 @@ void BlockRun::run_op(std::size_t index) {
         return job.use_cache && which.kind == OpKind::attention && which.attributes.causal;
     };
     const auto call_of = [&](const Op& which) {
-        KernelCall call(tape_, which, block_, job.extents, tensors_, leaves_, held_, locals, result_);
+        KernelCall call(tape_, which, block_, job.extents, tensors_, leaves_, held_, locals, kept_, result_);
         call.dropout = job.dropout_override;
         call.activations = activations_;
         call.cached = caches(which);
@@ -165,9 +169,8 @@ void BlockRun::run_op(std::size_t index) {
         if (options_.input_gradients) tape_.require_grad(tensors_[at(op.outputs[0])]);
     }
     for (const int output : op.outputs) {
-        const int shared = block_.tensors[at(output)].shared;
         const Ref& made = tensors_[at(output)];
-        if (shared >= 0 && made) shared_[at(shared)] = {made.numel(), &made.dtype()};
+        if (block_.tensors[at(output)].shared >= 0 && made) note_shared(output, op);
         if (output == block_.output && options_.output_is_checkpoint)
             tape_.rename(made, context_.checkpoint_inputs, "block output");
     }
@@ -180,14 +183,40 @@ void BlockRun::run_op(std::size_t index) {
     }
 }
 
+/// A shared tensor has been made; a recomputed one is of no interest to others.
+void BlockRun::note_shared(int tensor, const Op& op) {
+    const Ref& made = tensors_[at(tensor)];
+    const std::size_t index = at(block_.tensors[at(tensor)].shared);
+    if (made.requires_grad()) shared_alias_[index] = tape_.alias(made);
+    if (options_.recompute) return;
+    shared_[index] = {made.numel(), &made.dtype(), made.requires_grad(), tape_.term_of(made),
+                      op.inputs.empty() && !op.parameters.empty() && op.attributes.same};
+    // With a gradient it may die on another block's tape.
+    if (made.requires_grad() || !options_.grad_enabled)
+        tape_.rename(made, tape_.term_of(made), "block output");
+}
+
 void BlockRun::finish_op(std::size_t index) {
+    // The function of a head is the model's: it returns when the loss is there.
+    const bool last = index + 1 == block_.ops.size();
+    if (last && options_.has_loss) {
+        for (const int output : block_.ops.back().outputs) tensors_[at(output)].reset();
+        return;
+    }
     for (std::size_t i = 0; i < tensors_.size(); ++i)
         if (dies_[i] == index + 1) tensors_[i].reset();
     std::erase_if(locals_, [&](const auto& local) { return local.second <= index + 1; });
-    if (index + 1 == block_.ops.size()) {
-        for (Ref& ref : held_) ref.reset();
-        held_.clear();
-    }
+    if (!last) return;
+    for (Ref& ref : held_) ref.reset();
+    held_.clear();
+}
+
+void BlockRun::return_from_model(std::vector<Event>& events) {
+    tape_.record_to(&events);
+    for (std::size_t i = 0; i < tensors_.size(); ++i)
+        if (dies_[i] == block_.ops.size()) tensors_[i].reset();
+    locals_.clear();
+    held_.clear();
 }
 
 void BlockRun::forward(std::vector<Event>& events, std::size_t begin, std::size_t end) {
@@ -228,10 +257,6 @@ void BlockRun::end_reentrant_backward(std::vector<Event>& events) {
     result_.reset();
 }
 
-void BlockRun::keep(int tensor) {
-    if (tensors_[at(tensor)]) kept_.push_back(tensors_[at(tensor)]);
-}
-
 void BlockRun::keep_input() { input_name_ = tensors_[at(block_.input)]; }
 
 void BlockRun::drop_input_name(std::vector<Event>& events) {
@@ -267,6 +292,8 @@ BlockInput BlockRun::hand_over_output() {
 void BlockRun::drop_output(std::vector<Event>& events) {
     tape_.record_to(&events);
     if (block_.output >= 0) tensors_[at(block_.output)].reset();
+    for (const int tensor : shared_of_)
+        if (tensor >= 0 && made_[at(tensor)]) tensors_[at(tensor)].reset();
     result_.reset();
 }
 
@@ -283,6 +310,18 @@ void BlockRun::stop_early(std::vector<Event>& events) const {
 void BlockRun::end_autocast(std::vector<Event>& events) {
     tape_.record_to(&events);
     tape_.clear_autocast_cache();
+}
+
+bool BlockRun::reads_shared(std::size_t index) const {
+    return shared_of_[index] >= 0 && !made_[at(shared_of_[index])];
+}
+
+bool BlockRun::makes_shared(std::size_t index) const {
+    return shared_of_[index] >= 0 && made_[at(shared_of_[index])];
+}
+
+bool BlockRun::holds_shared(std::size_t index) const {
+    return shared_of_[index] >= 0 && tensors_[at(shared_of_[index])];
 }
 
 bool BlockRun::saves_shared(std::size_t index) const {
@@ -304,18 +343,93 @@ void BlockRun::drop_shared(std::vector<Event>& events, std::size_t index) {
     tensors_[at(tensor)].reset();
 }
 
-Tape::BoundaryGradient BlockRun::backward(std::vector<Event>& events,
-                                          Tape::BoundaryGradient of_output) {
-    tape_.record_to(&events);
-    events.reserve(events.size() + kEventsPerOp * block_.ops.size());
+void BlockRun::hand_over_shared(std::size_t index, BlockRun& reader) {
+    const TermId term = shared_[index].term;
+    Ref& mine = tensors_[at(shared_of_[index])];
+    Ref& theirs = reader.tensors_[at(reader.shared_of_[index])];
+    if (tape_.owns(mine)) reader.tape_.own(theirs, term);
+    tape_.disown(mine);
+    mine.reset();
+    theirs.reset();
+}
+
+/// Puts the gradients that wait where the nodes of this block find them.
+void BlockRun::seed(Tape::BoundaryGradient of_output, WaitingGradients& waiting) {
+    for (std::size_t i = 0; i < leaves_.size() && !waiting.tied.empty(); ++i) {
+        const Parameter& parameter = block_.parameters[i];
+        const auto found = waiting.tied.find(
+            parameter.tied_to.empty() ? std::string(options_.prefix) + parameter.name : parameter.tied_to);
+        if (found == waiting.tied.end() || !tape_.leaf_is_used(leaves_[i])) continue;
+        tape_.seed_leaf(leaves_[i], found->second);
+        waiting.tied.erase(found);
+    }
+    for (std::size_t i = 0; i < shared_alias_.size(); ++i) {
+        if (!shared_alias_[i] || (options_.reentrant && reads_shared(i))) continue;
+        tape_.seed(shared_alias_[i], waiting.shared[i]);
+        waiting.shared[i] = {};
+        if (options_.reentrant) arguments_.push_back(tape_.gradient_reference(shared_alias_[i]));
+    }
     if (block_.output >= 0) {
         tape_.seed(output_alias_, of_output);
+        if (options_.reentrant) arguments_.push_back(tape_.gradient_reference(output_alias_));
         if (result_) tape_.seed_foreign(result_);
-    } else if (!block_.ops.empty()) {
+    } else if (options_.has_loss && !block_.ops.empty()) {
         tape_.book(context_.tape_terms.backward, static_cast<std::uint16_t>(block_.ops.size() - 1));
         tape_.seed_loss();
     }
+}
+
+/// Zeros that a reentrant region made need a gradient, but no node of it takes that: it goes with the region.
+void BlockRun::drop_leaf_gradients(std::vector<Event>& events, WaitingGradients& waiting) const {
+    for (std::size_t i = 0; i < shared_alias_.size(); ++i) {
+        Tape::BoundaryGradient& gradient = waiting.shared[i];
+        if (shared_alias_[i] || !makes_shared(i) || !gradient.exists) continue;
+        events.push_back({-gradient.bytes, -rounding_of(gradient.bytes, context_.job.backend), 1, -1,
+                          gradient.term, {kNoOp, "gradient between blocks"}});
+        gradient = {};
+    }
+}
+
+/// What waits for a parameter's accumulation node becomes `.grad` unless there is one already; a view gives
+/// way to a sum first.
+TermId BlockRun::gradient_term(std::size_t shared, bool view) const {
+    const bool becomes = shared_[shared].parameter && !view && options_.gradients == GradientMode::become;
+    return becomes ? context_.tape_terms.gradients : context_.tape_terms.backward;
+}
+
+/// Takes the gradients that other blocks add to or use.
+void BlockRun::take_gradients(WaitingGradients& waiting) {
+    for (std::size_t i = 0; i < shared_alias_.size(); ++i) {
+        if (!shared_alias_[i] || !reads_shared(i)) continue;
+        tape_.add_outer_gradient(shared_alias_[i], waiting.shared[i]);
+        waiting.shared[i] = tape_.gradient_of(shared_alias_[i]);
+        const Ref gradient = tape_.gradient_reference(shared_alias_[i]);
+        tape_.hand_over_gradient(shared_alias_[i]);
+        if (!gradient) continue;
+        // In a reentrant region a parameter's accumulation node takes it at once.
+        if (options_.reentrant && shared_[i].parameter) waiting.shared[i].view = false;
+        waiting.shared[i].term = gradient_term(i, waiting.shared[i].view);
+        tape_.rename(gradient, waiting.shared[i].term, "gradient between blocks");
+    }
+    for (std::size_t i = 0; i < leaves_.size(); ++i) {
+        if (!tape_.leaf(leaves_[i]).shared_later) continue;
+        const Parameter& parameter = block_.parameters[i];
+        const Tape::BoundaryGradient gradient = tape_.take_leaf_gradient(leaves_[i]);
+        if (!gradient.exists) continue;
+        waiting.tied[parameter.tied_to.empty() ? std::string(options_.prefix) + parameter.name
+                                               : parameter.tied_to] = gradient;
+    }
+}
+
+Tape::BoundaryGradient BlockRun::backward(std::vector<Event>& events, Tape::BoundaryGradient of_output,
+                                          WaitingGradients& waiting) {
+    tape_.record_to(&events);
+    events.reserve(events.size() + kEventsPerOp * block_.ops.size());
+    seed(of_output, waiting);
     tape_.backward();
+    arguments_.clear();
+    if (options_.reentrant) drop_leaf_gradients(events, waiting);
+    take_gradients(waiting);
     if (!input_) return {};
     const Tape::BoundaryGradient gradient = tape_.gradient_of(input_);
     tape_.hand_over_gradient(input_);

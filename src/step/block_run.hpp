@@ -3,14 +3,16 @@
 /// One copy of a block, run forward and backward on a tape of its own.
 
 #include <cstdint>
-#include <functional>
+#include <map>
 #include <memory_resource>
 #include <optional>
+#include <string>
 #include <vector>
 
 #include "membudget/autograd.hpp"
 #include "membudget/job.hpp"
 #include "membudget/model.hpp"
+#include "step/plan.hpp"
 
 namespace membudget {
 
@@ -42,6 +44,16 @@ struct BlockInput {
 struct SharedTensor {
     std::int64_t numel = 0;
     const Dtype* dtype = nullptr;  ///< null: it does not exist in this job
+    bool requires_grad = false;
+    TermId term = 0;
+    bool parameter = false;  ///< a parameter that blocks read as a tensor
+};
+
+/// Gradients that wait between blocks in backward, beside the one of the chain.
+struct WaitingGradients {
+    std::vector<Tape::BoundaryGradient> shared;  ///< by index of `Model::shared`
+    std::map<std::string, Tape::BoundaryGradient, std::less<>> tied;  ///< by the parameter's full name
+    friend bool operator==(const WaitingGradients&, const WaitingGradients&) = default;
 };
 
 /// How parameters treat their gradients in this pass.
@@ -58,10 +70,10 @@ struct RunOptions {
     bool grad_enabled = true;   ///< false: forward of a checkpointed block
     bool recompute = false;     ///< everything is booked under temporaries/recompute
     bool output_is_checkpoint = false;  ///< the output is the saved input of a checkpointed block
-    /// Full names of the parameters whose gradient came from a block that ran earlier in backward
-    /// (`pending`) or will come from one that runs later (`later`).
-    const std::vector<std::string>* pending = nullptr;
-    const std::vector<std::string>* later = nullptr;
+    bool reentrant = false;     ///< backward of a reentrant region: its arguments are leaves of their own
+    bool has_loss = false;      ///< backward begins here
+    const Plan* plan = nullptr; ///< tells which parameters other runs use too
+    int run = 0;                ///< which run of the plan this is
     std::string_view prefix;    ///< of the block's parameter names
     bool input_gradients = false;  ///< of a stem: the embeddings' output needs a gradient
 };
@@ -79,8 +91,9 @@ public:
     void forward(std::vector<Event>& events, std::size_t begin, std::size_t end);
     [[nodiscard]] std::size_t ops() const { return block_.ops.size(); }
 
-    /// Keeps a tensor of the block beyond its names (`outputs.logits`) until `drop_kept`.
-    void keep(int tensor);
+    /// Of a head: the model's forward returns after the loss, and its names go.
+    void return_from_model(std::vector<Event>& events);
+    /// What kernels have made outputs of the model (`outputs.logits`) goes.
     void drop_kept(std::vector<Event>& events);
     /// What the outputs of the model refer to, as allocations: logits, cached keys and values.
     void outputs(std::vector<Event>& events) const;
@@ -107,21 +120,34 @@ public:
     [[nodiscard]] std::size_t first_unpack() const { return tape_.first_unpack(); }
     /// Autocast exits.
     void end_autocast(std::vector<Event>& events);
+    /// The block reads the shared tensor, or makes it.
+    [[nodiscard]] bool reads_shared(std::size_t index) const;
+    [[nodiscard]] bool makes_shared(std::size_t index) const;
+    [[nodiscard]] bool holds_shared(std::size_t index) const;
     /// True when a saved tensor refers to the shared tensor.
     [[nodiscard]] bool saves_shared(std::size_t index) const;
     /// The stem's `until_model_end` tensors but its output: their names go.
     void drop_model_names(std::vector<Event>& events);
-    /// Tensors that the stem made for all blocks: their names go.
+    /// The name of a shared tensor that this block made goes.
     void drop_shared(std::vector<Event>& events, std::size_t index);
+    /// A shared tensor dies with the saved ones of `reader`, in its backward; all names are gone.
+    void hand_over_shared(std::size_t index, BlockRun& reader);
 
-    /// Backward of the block; the gradient of its input lives on.
-    Tape::BoundaryGradient backward(std::vector<Event>& events, Tape::BoundaryGradient of_output);
+    /// Backward of the block; the gradient of its input lives on, and so do those that wait.
+    Tape::BoundaryGradient backward(std::vector<Event>& events, Tape::BoundaryGradient of_output,
+                                    WaitingGradients& waiting);
     void release_collected(std::vector<Event>& events);
     /// `.grad` of the embeddings' output goes with the graph.
     void drop_input_gradients(std::vector<Event>& events);
 
 private:
+    void bring_in_shared();
     void plan_lifetimes();
+    void note_shared(int tensor, const Op& op);
+    [[nodiscard]] TermId gradient_term(std::size_t shared, bool view) const;
+    void seed(Tape::BoundaryGradient of_output, WaitingGradients& waiting);
+    void drop_leaf_gradients(std::vector<Event>& events, WaitingGradients& waiting) const;
+    void take_gradients(WaitingGradients& waiting);
     void run_op(std::size_t index);
     void finish_op(std::size_t index);
     void update_cache(const Op& op);
@@ -141,12 +167,15 @@ private:
     /// Locals of functions, with the number of ops after which the function returns.
     std::vector<std::pair<Ref, std::size_t>> locals_;
     std::vector<Ref> kept_;
+    std::vector<Ref> arguments_;     ///< a reentrant region's gradients, until its backward returns
     Ref input_name_;
     Ref result_;                     ///< what the block returns beside its output
     BlockInput given_;
     Ref input_;                      ///< alias for the boundary gradient
     Ref output_alias_;
     std::vector<int> shared_of_;     ///< index of Model::shared -> tensor of the block; -1
+    std::vector<Ref> shared_alias_;  ///< aliases for their gradients; none where there is no gradient
+    std::vector<bool> made_;         ///< per tensor: an op of the block makes it
     const Dtype* activations_ = nullptr;
 };
 

@@ -4,12 +4,14 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "membudget/step.hpp"
 #include "step/block_run.hpp"
 #include "step/communication.hpp"
+#include "step/plan.hpp"
 
 namespace membudget {
 
@@ -32,30 +34,18 @@ public:
     void drop_loss(Phase phase, std::vector<StepNode>& out);
 
 private:
-    /// A layer of a run: which block, whether it is checkpointed, and whether its output is the kept
-    /// input of a checkpointed one.
-    struct Layer {
-        int block = 0;
-        bool checkpointed = false;
-        bool output_is_checkpoint = false;
-        friend bool operator==(const Layer&, const Layer&) = default;
-    };
-    /// A stretch of layers that repeats.
-    struct Run {
-        std::string prefix;
-        std::vector<Layer> unit;
-        std::int64_t count = 1;
-        std::int64_t first_index = 0;
-    };
-    /// One layer as simulated forward: kept until its backward.
+    /// One layer, stem or head as simulated forward: kept until its backward.
     struct Visit {
         Layer layer;
-        std::string prefix;
-        BlockInput input;
+        std::size_t run_index = 0;
+        bool single = false;  ///< the beginning or the end of a chain
+        std::optional<BlockInput> input;
         bool keeps_input = false;
         std::unique_ptr<BlockRun> run;
         std::vector<Event> forward, autocast_end;
         BlockInput output;
+        /// Checkpointed, it is the last to hold these of `Model::shared`, until its backward is done.
+        std::vector<std::size_t> last_reader_of;
     };
     /// Consecutive copies that behave alike: `visits` is one unit.
     struct Group {
@@ -65,19 +55,31 @@ private:
         std::int64_t unit_length = 1;
     };
 
-    void plan_runs();
-    void append_run(const std::string& prefix, std::vector<Layer> unit, std::int64_t count,
-                    std::int64_t first_index);
-    std::size_t visit(const Layer& layer, const std::string& prefix, const BlockInput& input,
-                      bool keep_input);
-    void forward_run(const Run& run, BlockInput& input, bool& keep_input, std::vector<StepNode>& out);
+    /// The chain under way: visits that began it and ran its first layer; -1: none yet.
+    struct Chain {
+        int stem = -1, layer = -1;
+    };
+
+    std::size_t visit(const Layer& layer, std::size_t run_index, const BlockInput& input, bool keep_input);
+    Visit& add_single(std::size_t run_index, const std::optional<BlockInput>& input);
+    void forward_stem(std::size_t run_index, BlockInput& input, std::vector<StepNode>& out);
+    void forward_run(std::size_t run_index, BlockInput& input, bool& keep_input, std::vector<StepNode>& out);
+    void forward_end(std::size_t run_index, const BlockInput& last, std::vector<StepNode>& out);
+    [[nodiscard]] bool is_recorded(const Visit& visit, bool by_parameters) const;
+    [[nodiscard]] bool is_argument(std::size_t shared) const;
+    [[nodiscard]] bool is_leaf(std::size_t shared) const;
+    [[nodiscard]] bool reads_first(const Run& run);
+    void note_makers(std::size_t visit);
+    void end_of_chain(std::vector<Event>& events);
+    void drop_name(std::size_t shared, std::vector<Event>& events);
+    void drop_shared_of(std::size_t group, std::vector<Event>& events);
     void carry_outputs(std::vector<StepNode>& out);
     void end_of_forward(std::vector<StepNode>& out);
     void autocast_exits(std::vector<StepNode>& out);
-    void end_of_base_model(std::vector<Event>& events);
     /// The first group whose blocks read the shared tensor, or the number of groups.
     [[nodiscard]] std::size_t first_use(std::size_t shared) const;
     void backward_group(const Group& group, Tape::BoundaryGradient& gradient, std::vector<StepNode>& out);
+    void backward_single(Visit& visit, Tape::BoundaryGradient& gradient, std::vector<StepNode>& out);
     Tape::BoundaryGradient backward_unit(const Group& group, Tape::BoundaryGradient gradient,
                                          std::vector<StepNode>& nodes, bool fresh);
     Tape::BoundaryGradient backward_visit(const Visit& visit, BlockRun* run,
@@ -85,31 +87,35 @@ private:
                                           std::vector<Event>& events);
     void end_of_block(const Block& block, BlockRun& run, std::vector<Event>& events);
     std::unique_ptr<BlockRun> rerun(const Visit& visit);
+    [[nodiscard]] BlockRun& maker_of(std::size_t shared) {
+        return *visits_[static_cast<std::size_t>(maker_[shared])]->run;
+    }
+    [[nodiscard]] int head_block() const { return visits_.back()->layer.block; }
     [[nodiscard]] const Block& block(int index) const {
         return model_.blocks[static_cast<std::size_t>(index)];
     }
     [[nodiscard]] StepNode node(Phase phase, const char* pass, int block_index,
                                 std::vector<Event> events) const;
-    RunOptions options(const Layer& layer, const std::string& prefix) const;
+    [[nodiscard]] RunOptions options(const Layer& layer, std::size_t run) const;
 
     const Job& job_;
     const Model& model_;
     Communication& communication_;
     StepContext context_;
-    std::vector<Run> runs_;
-    std::vector<std::string> tied_;          ///< names whose storage the head shares
+    const Plan plan_;
 
     // Of the micro-batch under way.
     GradientMode mode_ = GradientMode::become;
     bool first_micro_batch_ = true;
     std::vector<SharedTensor> shared_;
-    std::unique_ptr<BlockRun> stem_, head_;
+    std::vector<int> maker_;                 ///< of each shared tensor: its visit; -1: not made
+    std::vector<bool> read_;                 ///< whether a layer has read it
+    Chain chain_;
+    WaitingGradients waiting_;
     std::vector<std::unique_ptr<Visit>> visits_;
     std::vector<Group> groups_;
     std::vector<Event> outputs_;
     bool outputs_carried_ = false;           ///< those of the pass before are still alive
-    std::size_t loss_begin_ = 0;
-    int stem_block_ = -1, head_block_ = -1;
 };
 
 }  // namespace membudget

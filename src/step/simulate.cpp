@@ -45,6 +45,7 @@ std::string_view unit_of(Rows rows) {
         case Rows::positions: return "positions";
         case Rows::tokens: return "tokens";
         case Rows::target_tokens: return "target tokens";
+        case Rows::target_positions: return "target positions";
         case Rows::images: return "images";
         case Rows::patches: return "patches";
     }
@@ -196,7 +197,7 @@ void StepBuilder::inputs(std::vector<Event>& start) {
         const std::int64_t rows = job_.extents.rows(first.rows);
         const std::int64_t bytes = byte_count(detail::checked_mul(rows, first.width), type);
         start.push_back({bytes, rounding_of(bytes, job_.backend), equal, -1, term,
-                         {kNoOp, first.rows == Rows::tokens ? "token ids and labels" : "images and labels"}});
+                         {kNoOp, first.rows == Rows::images ? "images and labels" : "token ids and labels"}});
         formula += fmt::format("{}{}{} {}{} x {} B ({} {})", formula.empty() ? "" : " + ",
                                equal > 1 ? fmt::format("{} x ", equal) : "", group_digits(rows), unit_of(first.rows),
                                first.width > 1 ? fmt::format(" x {}", group_digits(first.width)) : "",

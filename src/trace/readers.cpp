@@ -18,6 +18,8 @@ constexpr TraceReader kReaders[] = {
      recognise_snapshot_pickle, read_snapshot_pickle},
     {"snapshot-json", "PyTorch memory snapshot written as JSON", recognise_snapshot_json,
      read_snapshot_json},
+    {"snapshot-html", "page of the memory viewer (torch.cuda._memory_viz trace_plot and the like)",
+     recognise_snapshot_html, read_snapshot_html},
     {"timeline", "memory timeline of torch.profiler (export_memory_timeline), levels or raw",
      trace::recognise_timeline, trace::read_timeline},
     {"timeline-html", "memory timeline of torch.profiler as a picture: refused, it holds no numbers",

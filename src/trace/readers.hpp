@@ -10,5 +10,7 @@ namespace membudget {
 [[nodiscard]] Result<Trace> read_snapshot_pickle(TraceInput& input);
 [[nodiscard]] bool recognise_snapshot_json(std::string_view head);
 [[nodiscard]] Result<Trace> read_snapshot_json(TraceInput& input);
+[[nodiscard]] bool recognise_snapshot_html(std::string_view head);
+[[nodiscard]] Result<Trace> read_snapshot_html(TraceInput& input);
 
 }  // namespace membudget

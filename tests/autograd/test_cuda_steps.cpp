@@ -45,7 +45,7 @@ public:
         const std::int64_t bytes = output.numel() * 4;
         output.reset();
         (void)take();
-        tape.seed(alias, {true, false, bytes});
+        tape.seed(alias, {true, false, bytes, {}});
         tape.backward();
         return take();
     }

@@ -49,7 +49,7 @@ public:
         const Ref alias = tape.alias(output);
         const std::int64_t bytes = bytes_of(Elements(output.numel()), output.dtype()).count();
         output.reset();
-        tape.seed(alias, {true, false, bytes});
+        tape.seed(alias, {true, false, bytes, terms.intern("temporaries/backward")});
         tape.backward();
     }
 

@@ -83,6 +83,37 @@ void simulate_layers(benchmark::State& state) {
 }
 BENCHMARK(simulate_layers)->Arg(8)->Arg(80)->Arg(800);
 
+/// What `reserved` adds to the books of a large model: without it (a stated cache) and with it.
+void books_of_405b(benchmark::State& state, const std::string& more, bool reserved) {
+    const std::string text = R"({"membudget": 1, "model": {"name": "llama-3.1-405b"}, "training": {"optimizer": "adamw",
+        "micro_batch_size": 1, "sequence_length": 8192, "precision": "bf16")" + more +
+        (reserved ? "}" : R"(, "terms": {"allocator": 0}})");
+    const auto document = membudget::read_document_text(text, "405b.json");
+    if (!document) return state.SkipWithError(document.errors().list().front().message.c_str());
+    const auto job = membudget::resolve_document(*document);
+    if (!job) return state.SkipWithError(job.errors().list().front().message.c_str());
+    for (auto _ : state) {
+        const auto ledger = membudget::make_ledger(*job, std::nullopt);
+        if (ledger.reserved.has_value() != reserved) return state.SkipWithError("reserved was not what was asked for");
+        benchmark::DoNotOptimize(ledger.allocated.point);
+    }
+}
+
+void register_reserved() {
+    const std::pair<const char*, const char*> jobs[] = {
+        {"plain", "}"},
+        {"checkpointing", R"(, "activation_checkpointing": "full"})"},
+        {"fsdp2", R"(}, "parallelism": {"data": 512, "sharding": "fsdp2"})"},
+        {"fsdp2+checkpointing",
+         R"(, "activation_checkpointing": "full"}, "parallelism": {"data": 512, "sharding": "fsdp2"})"},
+    };
+    for (const auto& [name, more] : jobs)
+        for (const bool reserved : {false, true})
+            benchmark::RegisterBenchmark(("405b/" + std::string(name) + (reserved ? "/reserved" : "/allocated")).c_str(),
+                                         books_of_405b, more, reserved)
+                ->Unit(benchmark::kMillisecond);
+}
+
 void register_benchmarks(const std::string& file) {
     const std::string name = file.substr(file.rfind('/') + 1);
     benchmark::RegisterBenchmark(("simulate/" + name).c_str(), simulate_file, file);
@@ -95,6 +126,7 @@ void register_benchmarks(const std::string& file) {
 int main(int argc, char** argv) {
     benchmark::Initialize(&argc, argv);
     register_benchmarks(MEMBUDGET_SOURCE_DIR "/examples/quickstart.json");
+    register_reserved();
     for (int i = 1; i < argc; ++i) register_benchmarks(argv[i]);
     benchmark::RunSpecifiedBenchmarks();
 }

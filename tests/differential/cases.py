@@ -139,12 +139,31 @@ def adapters() -> list[dict[str, Any]]:
     return [{"name": f"adapters-{name}"} | make_case("llama", dims, common | form) for name, form in forms.items()]
 
 
+def losses() -> list[dict[str, Any]]:
+    """Losses that the installed version of Transformers does not have."""
+    dims = Dims(hidden=128, intermediate=352, layers=2, heads=4, kv_heads=2, vocab=8192, batch=2, seq=300)
+    common = {"attn_implementation": "sdpa", "optimizer": OPTIMIZERS[2][1], "param_dtype": "bfloat16"}
+    one = Dims(**(vars(dims) | {"batch": 1}))
+    forms = {
+        "4.46": {"loss": {"name": "transformers-4.46"}, "keep_outputs": False},
+        "4.44": {"loss": {"name": "transformers-4.44"}, "keep_outputs": True},
+        "torchtune": {"loss": {"name": "torchtune-chunked"}, "keep_outputs": False},
+        "litgpt": {"loss": {"name": "litgpt-chunked"}, "keep_outputs": True},
+    }
+    whole = {"param_dtype": "float32", "autocast": "bfloat16"}
+    return [
+        {"name": f"losses-{name}-{number}"} | make_case("llama", sizes, common | form | more)
+        for name, form in forms.items()
+        for number, (sizes, more) in enumerate([(dims, {}), (one, {}), (dims, whole)])
+    ]
+
+
 def main() -> None:
     """Prints the cases as JSON lines."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--seed", type=int, default=SEED)
     arguments = parser.parse_args()
-    for case in draw(arguments.seed) + adapters():
+    for case in draw(arguments.seed) + adapters() + losses():
         json.dump(case, sys.stdout, sort_keys=True)
         print()
 

@@ -21,6 +21,7 @@ import peft
 import torch
 import transformers
 
+import losses
 import memory_tracker as mt
 from dispatch_tracker import DispatchRecorder, fake_tensors
 
@@ -45,7 +46,7 @@ TRAINING_DEFAULTS: dict[str, Any] = {
 }
 
 # Options that a case has only where it asks for them.
-TRAINING_OPTIONAL = {"quantization"}
+TRAINING_OPTIONAL = {"quantization", "loss"}
 
 Labels = list[tuple[str, str, int, str]]
 Key = Callable[[torch.Tensor], int]
@@ -222,7 +223,7 @@ def train_step(
             if not training["carry_outputs"]:
                 out = loss = None
             with mt.phase("forward"), _autocast(training):
-                out = model(**batch)
+                out = losses.forward(model, batch, training.get("loss"))
                 carried.clear()
                 loss = out.loss
                 if len(batches) > 1:

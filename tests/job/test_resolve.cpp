@@ -45,14 +45,14 @@ TEST_CASE("any two of the three batch sizes give the third", "[job]") {
         const Job job = job_of_text(spec_text(tiny_llama(1), training, parallelism));
         return std::vector{job.extents.batch, job.micro_batches, job.global_batch};
     };
-    using Shape = std::vector<std::int64_t>;
+    using Batches = std::vector<std::int64_t>;
     CHECK(shape({{"micro_batch_size", "2"}, {"gradient_accumulation_steps", "8"}}, R"({"data": 4})") ==
-          Shape{2, 8, 64});
-    CHECK(shape({{"micro_batch_size", "2"}, {"global_batch_size", "64"}}, R"({"data": 4})") == Shape{2, 8, 64});
+          Batches{2, 8, 64});
+    CHECK(shape({{"micro_batch_size", "2"}, {"global_batch_size", "64"}}, R"({"data": 4})") == Batches{2, 8, 64});
     CHECK(shape({{"gradient_accumulation_steps", "8"}, {"global_batch_size", "64"}}, R"({"data": 4})") ==
-          Shape{2, 8, 64});
-    CHECK(shape({{"global_batch_size", "64"}}, R"({"data": 4})") == Shape{16, 1, 64});
-    CHECK(shape({}, "{}") == Shape{1, 1, 1});
+          Batches{2, 8, 64});
+    CHECK(shape({{"global_batch_size", "64"}}, R"({"data": 4})") == Batches{16, 1, 64});
+    CHECK(shape({}, "{}") == Batches{1, 1, 1});
 }
 
 TEST_CASE("batch sizes that do not agree", "[job]") {

@@ -31,7 +31,7 @@ constexpr const char* kEverything = R"({
     "zero_grad": "zero",
     "activation_checkpointing": {"mode": "full", "every": 2, "first": 10, "reentrant": true,
                                  "offload": false},
-    "attention": "flash", "loss": "eager",
+    "attention": "flash", "loss": {"name": "eager", "chunks": 4},
     "kernels": {"rms_norm": "fused", "silu": "eager"},
     "dropout": 0.25,
     "lora": {"adapter_config": "adapter_config.json", "rank": 16, "alpha": 32, "dropout": 0,
@@ -140,7 +140,8 @@ TEST_CASE("a spec with every key is read whole", "[spec]") {
     CHECK(training.activation_checkpointing.reentrant == true);
     CHECK(training.activation_checkpointing.offload == false);
     CHECK(name_at(training.attention) == "flash at /training/attention");
-    CHECK(name_at(training.loss) == "eager at /training/loss");
+    CHECK(name_at(training.loss.row) == "eager at /training/loss/name");
+    CHECK(training.loss.chunks == 4);
     REQUIRE(training.kernels.choices.size() == 2);
     CHECK(training.kernels.choices[0].first == "rms_norm");
     CHECK(name_at(training.kernels.choices[1].second) == "eager at /training/kernels/silu");

@@ -1,0 +1,162 @@
+#include "step/model_pass.hpp"
+
+#include <algorithm>
+
+namespace membudget {
+
+// --- backward --------------------------------------------------------------------------------------
+
+std::unique_ptr<BlockRun> ModelPass::rerun(const Visit& visit) {
+    auto run = std::make_unique<BlockRun>(context_, block(visit.layer.block), visit.input, shared_,
+                                          options(visit.layer, visit.run_index));
+    std::vector<Event> ignored;
+    run->forward(ignored, 0, run->ops());
+    (void)run->hand_over_output();
+    if (!job_.keep_logits) run->drop_kept(ignored);
+    run->end_autocast(ignored);
+    return run;
+}
+
+Tape::BoundaryGradient ModelPass::backward_visit(const Visit& visit, BlockRun* run,
+                                                 Tape::BoundaryGradient gradient,
+                                                 std::vector<Event>& recompute,
+                                                 std::vector<Event>& events) {
+    const Block& layer = block(visit.layer.block);
+    if (!visit.layer.checkpointed) {
+        communication_.before_backward(layer, events);
+        const auto result = run->backward(events, gradient, waiting_);
+        end_of_block(layer, *run, events);
+        return result;
+    }
+    if (!gradient.exists) return {};
+    communication_.before_backward(layer, recompute);
+    // The region's forward runs again; its input was kept.
+    RunOptions how = options(visit.layer, visit.run_index);
+    how.recompute = true;
+    how.reentrant = job_.checkpointing.reentrant;
+    how.output_is_checkpoint = false;
+    BlockRun again(context_, block(visit.layer.block), visit.input, shared_, how);
+    again.keep_input();
+    again.forward(recompute, 0, again.ops());
+    // Reentrant backward runs the whole forward first and holds its output. Without reentrance the
+    // first saved tensor that backward asks for starts it, and it stops once the last one is there
+    // [torch/utils/checkpoint.py _CheckpointFrame, early_stop].
+    const bool lazy = !job_.checkpointing.reentrant;
+    if (lazy) {
+        again.drop_output(recompute);
+        again.stop_early(recompute);
+    }
+    again.end_autocast(recompute);
+    if (!lazy) {
+        std::vector<Event> zeros;
+        again.begin_reentrant_backward(zeros);
+        recompute.insert(recompute.begin(), zeros.begin(), zeros.end());
+    }
+    auto result = again.backward(events, gradient, waiting_);
+    if (!lazy) again.end_reentrant_backward(events);
+    if (lazy) {
+        const auto unpack = events.begin() + static_cast<std::ptrdiff_t>(again.first_unpack());
+        recompute.insert(recompute.begin(), events.begin(), unpack);
+        events.erase(events.begin(), unpack);
+    }
+    end_of_block(layer, again, events);
+    again.drop_output(events);
+    again.drop_input_name(events);
+    for (const std::size_t index : visit.last_reader_of) maker_of(index).drop_shared(events, index);
+    if (!visit.input->requires_grad) result = {};
+    return result;
+}
+
+void ModelPass::end_of_block(const Block& block, BlockRun& run, std::vector<Event>& events) {
+    communication_.reduce(block, events);
+    run.release_collected(events);
+    communication_.reduced(block, first_micro_batch_, events);
+}
+
+Tape::BoundaryGradient ModelPass::backward_unit(const Group& group, Tape::BoundaryGradient gradient,
+                                                std::vector<StepNode>& nodes, bool fresh) {
+    for (std::size_t i = group.visits.size(); i-- > 0;) {
+        Visit& visit = *visits_[group.visits[i]];
+        std::unique_ptr<BlockRun> again;
+        if (!fresh && !visit.layer.checkpointed) again = rerun(visit);
+        std::vector<Event> recompute, events;
+        gradient = backward_visit(visit, again ? again.get() : visit.run.get(), gradient, recompute, events);
+        const auto position = [&](StepNode& made) {
+            made.first_copy = group.first_index + (group.count - 1) * group.unit_length +
+                              static_cast<std::int64_t>(i);
+            made.copy_step = -group.unit_length;
+        };
+        if (!recompute.empty()) {
+            nodes.push_back(node(Phase::backward, "recompute", visit.layer.block, std::move(recompute)));
+            position(nodes.back());
+        }
+        nodes.push_back(node(Phase::backward, "backward", visit.layer.block, std::move(events)));
+        position(nodes.back());
+    }
+    return gradient;
+}
+
+void ModelPass::backward_group(const Group& group, Tape::BoundaryGradient& gradient,
+                               std::vector<StepNode>& out) {
+    std::int64_t done = 0;
+    bool fresh = true;
+    while (done < group.count) {
+        StepNode unit;
+        unit.phase = Phase::backward;
+        Group rest = group;
+        rest.count = group.count - done;
+        const std::int64_t reduction = communication_.waiting();
+        const WaitingGradients waiting = waiting_;
+        const Tape::BoundaryGradient after = backward_unit(rest, gradient, unit.children, fresh);
+        fresh = false;
+        const bool alike = after == gradient && waiting == waiting_ && reduction == communication_.waiting();
+        unit.repeat = alike ? group.count - done : 1;
+        done += unit.repeat;
+        gradient = after;
+        out.push_back(std::move(unit));
+    }
+}
+
+void ModelPass::backward_single(Visit& visit, Tape::BoundaryGradient& gradient, std::vector<StepNode>& out) {
+    const Block& one = block(visit.layer.block);
+    std::vector<Event> events;
+    const bool begins = &visit == visits_.back().get();
+    const bool ends = &visit == visits_.front().get();
+    if (begins) communication_.begin_backward(first_micro_batch_, events);
+    communication_.before_backward(one, events);
+    gradient = visit.run->backward(events, gradient, waiting_);
+    // FSDP's root group has no input that needs a gradient: its reduction waits for the end
+    // [torch/distributed/fsdp/_fully_shard/_fsdp_state.py _root_post_backward_final_callback].
+    if (!communication_.keeps_root()) end_of_block(one, *visit.run, events);
+    if (ends) {
+        if (communication_.keeps_root())
+            for (const auto& made : visits_)
+                if (made->single) end_of_block(block(made->layer.block), *made->run, events);
+        communication_.end_backward(events);
+    }
+    out.push_back(node(Phase::backward, "backward", visit.layer.block, std::move(events)));
+}
+
+void ModelPass::backward(std::vector<StepNode>& out) {
+    Tape::BoundaryGradient gradient;
+    waiting_.shared.assign(model_.shared.size(), {});
+    waiting_.tied.clear();
+    // What a reentrant region did not get by position stays as long as the loss does: see `is_argument`.
+    const bool stay = job_.checkpointing.enabled && job_.checkpointing.reentrant;
+    for (std::size_t g = groups_.size(); g-- > 0;) {
+        Visit& first = *visits_[groups_[g].visits.front()];
+        std::vector<Event> freed;
+        // Only a stem's own tensors can wait for the stem: they go before its backward.
+        if (first.single && !stay) drop_shared_of(g, freed);
+        if (!freed.empty()) out.push_back(node(Phase::backward, "backward", first.layer.block, std::move(freed)));
+        if (first.single)
+            backward_single(first, gradient, out);
+        else
+            backward_group(groups_[g], gradient, out);
+        freed.clear();
+        if (!first.single && !stay) drop_shared_of(g, freed);
+        if (!freed.empty()) out.push_back(node(Phase::backward, "backward", first.layer.block, std::move(freed)));
+    }
+}
+
+}  // namespace membudget
