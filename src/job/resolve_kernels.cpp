@@ -38,6 +38,12 @@ std::string_view mask_for(std::string_view attention) {
     return attention == "flash-attention-2" ? "none" : "sdpa";
 }
 
+bool has_op(const Model& model, OpKind kind) {
+    return std::any_of(model.blocks.begin(), model.blocks.end(), [&](const Block& block) {
+        return std::any_of(block.ops.begin(), block.ops.end(), [&](const Op& op) { return op.kind == kind; });
+    });
+}
+
 bool is_quantized(const Block& block, const Op& op) {
     return std::any_of(op.parameters.begin(), op.parameters.end(), [&](int p) {
         return block.parameters[static_cast<std::size_t>(p)].quantization != nullptr;
@@ -108,6 +114,29 @@ void Resolver::loss() {
                                                          joined.errors().list().front().message));
 }
 
+void Resolver::attention() {
+    const std::optional<NamedAt>& given = spec_.training.attention;
+    // Position biases with gradients: T5's class names no kernel but its own function.
+    const bool biased = job_.model != nullptr && has_op(*job_.model, OpKind::position_bias);
+    if (biased) job_.kernels[static_cast<std::size_t>(OpKind::attention)] = find_kernel(OpKind::attention, "eager");
+    if (given && biased && given->name != "eager" && find_kernel(OpKind::attention, given->name) != nullptr) {
+        problems_.invalid(given->pointer,
+                          fmt::format("expected 'eager': {} adds position biases and supports no other kernel; "
+                                      "got '{}'",
+                                      job_.model->architecture, given->name),
+                          "leave it out");
+    } else if (given) {
+        NamedAt attention = *given;
+        if (attention.name == "sdpa") attention.name = job_.backend == Backend::cpu ? "sdpa-cpu" : "flash";
+        choose_kernel(OpKind::attention, attention);
+    } else if (job_.model != nullptr) {
+        assume("training.attention",
+               fmt::format("attention runs the '{}' kernel", job_.kernel(OpKind::attention).name),
+               biased ? "transformers models/t5/modeling_t5.py: neither SDPA nor flash is supported"
+                      : "transformers: SDPA where the class supports it");
+    }
+}
+
 void Resolver::kernels() {
     constexpr auto kOps = static_cast<std::size_t>(OpKind::attention_mask) + 1;
     job_.kernels.assign(kOps, nullptr);
@@ -132,15 +161,7 @@ void Resolver::kernels() {
     job_.backend = framework->backend;
     for (const auto& [op, kernel] : framework->kernels)
         job_.kernels[static_cast<std::size_t>(op)] = find_kernel(op, kernel);
-    if (t.attention) {
-        NamedAt attention = *t.attention;
-        if (attention.name == "sdpa") attention.name = job_.backend == Backend::cpu ? "sdpa-cpu" : "flash";
-        choose_kernel(OpKind::attention, attention);
-    } else if (job_.model != nullptr) {
-        assume("training.attention",
-               fmt::format("attention runs the '{}' kernel", job_.kernel(OpKind::attention).name),
-               "transformers: SDPA where the class supports it");
-    }
+    attention();
     loss();
     for (const auto& [op_name, kernel] : t.kernels.choices) {
         bool found = false;

@@ -37,6 +37,7 @@ private:
     void checkpointing();
     void recompute_cost();
     void kernels();
+    void attention();
     void loss();
     void options();
     void stated_terms();

@@ -49,6 +49,18 @@ void read_options(const Cursor& at, OptimizerSpec& into) {
     });
 }
 
+/// The norm itself decides no byte: whether there is one does.
+void read_clip(const Cursor& at, OptimizerSpec& into) {
+    const bool number = at.tree.is(KeyTree::Kind::integer) || at.tree.is(KeyTree::Kind::number);
+    if (!number && !at.tree.is(KeyTree::Kind::boolean)) return at.wrong("true, false or a positive norm");
+    if (!number)
+        into.clip = read_flag(at);
+    else if (at.tree.number() > 0)
+        into.clip = true;
+    else
+        at.wrong("true, false or a positive norm");
+}
+
 constexpr Field<OptimizerSpec> kOptimizerFields[] = {
     field::name<&OptimizerSpec::row>("name", "optimizer"),
     field::name<&OptimizerSpec::implementation>("implementation",
@@ -56,7 +68,8 @@ constexpr Field<OptimizerSpec> kOptimizerFields[] = {
     {"states", "object", "state slots whose dtype differs from the optimizer's own", read_states,
      state_keys},
     {"options", "object of integers", "options of the optimizer, such as its rank", read_options},
-    field::flag<&OptimizerSpec::clip>("clip", "the norm of the gradients is clipped"),
+    {"clip", "true, false or number", "the norm of the gradients is clipped, at the number if one is given",
+     read_clip},
     field::flag<&OptimizerSpec::in_backward>(
         "in_backward", "each gradient is applied and freed as backward makes it"),
     field::name<&OptimizerSpec::ema>("ema", "dtype of a moving average of the weights, or 'none'"),

@@ -180,7 +180,9 @@ TEST_CASE("every mistake of a spec is named, in the order of the document", "[sp
          "error: /training/optimizer/options: expected an object of integers; got an integer "
          "(7)\n"},
         {R"J({"membudget":1,"model":{"name":"x"},"training":{"optimizer":{"clip":"yes"}}})J",
-         "error: /training/optimizer/clip: expected true or false; got a string ('yes')\n"},
+         "error: /training/optimizer/clip: expected true, false or a positive norm; got a string ('yes')\n"},
+        {R"J({"membudget":1,"model":{"name":"x"},"training":{"optimizer":{"clip":-1.5}}})J",
+         "error: /training/optimizer/clip: expected true, false or a positive norm; got a negative fraction (-1.5)\n"},
         {R"J({"membudget":1,"model":{"name":"x"},"training":{"precision":16}})J",
          "error: /training/precision: expected a name or an object; got an integer (16)\n"},
         {R"J({"membudget":1,"model":{"name":"x"},"training":{"precision":{"grads":"fp32"}}})J",

@@ -23,7 +23,7 @@ constexpr const char* kEverything = R"({
                   "master_weights": "none", "compute": "fp16"},
     "optimizer": {"name": "adamw", "implementation": "fused",
                   "states": {"exp_avg": {"dtype": "int8"}, "exp_avg_sq": "bf16"},
-                  "options": {"rank": 128, "block": -1}, "clip": true, "in_backward": false,
+                  "options": {"rank": 128, "block": -1}, "clip": 1.0, "in_backward": false,
                   "ema": "fp32"},
     "micro_batch_size": 4, "gradient_accumulation_steps": 8.0, "global_batch_size": 64e0,
     "sequence_length": 8192, "target_length": 128, "images": 0, "padding_mask": true,
