@@ -354,6 +354,9 @@ struct Model {
     void for_each_parameter(Visit&& visit) const;
 };
 
+/// Whether any block of the model has an op of this kind.
+[[nodiscard]] bool has_op(const Model& model, OpKind kind);
+
 /// Counts over all parameters of a model.
 struct ParameterCounts {
     Elements total;    ///< unique elements in memory: a tied tensor counts once

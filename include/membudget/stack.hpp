@@ -243,6 +243,8 @@ struct Kernel {
     /// What the framework computes as soon as the op's first input exists, before the others do
     /// (`act(gate(x)) * up(x)`); its result is `KernelCall::early`. Null: nothing.
     Ref (*first)(KernelCall& call) = nullptr;
+    /// Of a loss: it runs the head as the module that it is, over one piece of the sequence after the other.
+    bool in_chunks = false;
 };
 [[nodiscard]] std::span<const Kernel> kernels();
 /// The kernel `name` of `op`, or null.

@@ -392,11 +392,8 @@ void Resolver::shape() {
 }
 
 std::int64_t Resolver::learned_positions() const {
-    if (job_.model == nullptr) return 0;
-    for (const Block& block : job_.model->blocks)
-        for (const Op& op : block.ops)
-            if (op.kind == OpKind::position_embedding) return job_.model->facts.max_positions;
-    return 0;
+    const bool learned = job_.model != nullptr && has_op(*job_.model, OpKind::position_embedding);
+    return learned ? job_.model->facts.max_positions : 0;
 }
 
 void Resolver::checkpointing() {

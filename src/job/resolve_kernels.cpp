@@ -38,12 +38,6 @@ std::string_view mask_for(std::string_view attention) {
     return attention == "flash-attention-2" ? "none" : "sdpa";
 }
 
-bool has_op(const Model& model, OpKind kind) {
-    return std::any_of(model.blocks.begin(), model.blocks.end(), [&](const Block& block) {
-        return std::any_of(block.ops.begin(), block.ops.end(), [&](const Op& op) { return op.kind == kind; });
-    });
-}
-
 bool is_quantized(const Block& block, const Op& op) {
     return std::any_of(op.parameters.begin(), op.parameters.end(), [&](int p) {
         return block.parameters[static_cast<std::size_t>(p)].quantization != nullptr;
@@ -77,7 +71,7 @@ void Resolver::loss() {
     }
     const NamedAt& given = *spec.row;
     const Kernel* joint = find_kernel(OpKind::linear_loss, given.name);
-    if (spec.chunks && (joint == nullptr || !given.name.ends_with("-chunked")))
+    if (spec.chunks && (joint == nullptr || !joint->in_chunks))
         problems_.invalid("/training/loss/chunks",
                           fmt::format("expected a loss that is computed in chunks; got '{}'", given.name),
                           "torchtune-chunked and litgpt-chunked are");
@@ -98,7 +92,7 @@ void Resolver::loss() {
     job_.extents.loss_chunks = spec.chunks.value_or(0);
     if (job_.model == nullptr || !job_.model->step_unsupported.empty()) return;
     Result<Model> joined = with_linear_loss(*job_.model);
-    if (joined && !given.name.ends_with("-chunked")) {
+    if (joined && !joint->in_chunks) {
         const Block& head = joined->blocks[static_cast<std::size_t>(joined->sections.back().pattern.front())];
         for (const Op& op : head.ops)
             if (op.kind == OpKind::linear_loss && (op.adapter || is_quantized(head, op)))

@@ -21,23 +21,6 @@ struct Bart {
     std::vector<Tensor> shared;
 };
 
-std::vector<Tensor> shared_tensors(const Bart& bart) {
-    std::vector<Tensor> out;
-    for (const std::string_view name :
-         {"encoder mask", "encoder hidden states", "decoder mask", "cross-attention mask"}) {
-        Tensor made;
-        made.name = name;
-        made.rows = Rows::one;
-        if (name != "cross-attention mask") made.held = Held::until_scope_end;  // an argument by position
-        out.push_back(std::move(made));
-    }
-    Tensor& memory = out[Bart::memory];
-    memory.rows = Rows::tokens;
-    memory.width = bart.hidden;
-    memory.held = Held::until_outputs_end;
-    return out;
-}
-
 int shared(BlockBuilder& b, const Bart& bart, Bart::Shared which) {
     return b.shared(which, bart.shared[static_cast<std::size_t>(which)]);
 }
@@ -58,7 +41,9 @@ Bart read_bart(ConfigReader& config) {
     bart.attention_dropout = config.probability("attention_dropout");
     bart.activation_dropout = config.probability("activation_dropout");
     bart.act = config.activation("activation_function");
-    bart.shared = shared_tensors(bart);
+    bart.shared = passed_tensors({"encoder mask", "encoder hidden states", "decoder mask", "cross-attention mask"},
+                                 Bart::memory, bart.hidden);
+    bart.shared[Bart::cross_mask].held = Tensor().held;  // passed by name
     return bart;
 }
 

@@ -245,4 +245,14 @@ std::vector<Section> sections_of(const std::vector<int>& kinds, std::string_view
     return sections;
 }
 
+int declare_tensor(std::vector<Tensor>& shared, std::string name, std::int64_t width, Rows rows) {
+    Tensor made;
+    made.name = std::move(name);
+    made.width = width;
+    made.rows = rows;
+    made.shared = static_cast<int>(shared.size());
+    shared.push_back(std::move(made));
+    return shared.back().shared;
+}
+
 }  // namespace membudget

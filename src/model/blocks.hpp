@@ -151,4 +151,7 @@ private:
 [[nodiscard]] std::vector<Section> sections_of(const std::vector<int>& kinds,
                                                std::string_view prefix);
 
+/// Appends a tensor to `Model::shared`; returns its index there.
+int declare_tensor(std::vector<Tensor>& shared, std::string name, std::int64_t width, Rows rows);
+
 }  // namespace membudget

@@ -13,13 +13,7 @@ namespace {
 SharedTensors declare_shared(const DecoderPlan& plan, std::vector<Tensor>& shared) {
     SharedTensors ids;
     const auto declare = [&](std::string name, std::int64_t width, Rows rows) {
-        Tensor made;
-        made.name = std::move(name);
-        made.width = width;
-        made.rows = rows;
-        made.shared = static_cast<int>(shared.size());
-        shared.push_back(std::move(made));
-        return shared.back().shared;
+        return declare_tensor(shared, std::move(name), width, rows);
     };
     for (const LayerPlan& layer : plan.kinds) {
         const AttentionPlan& a = layer.attention;
@@ -242,10 +236,7 @@ Result<Model> decoder_family(const Family& family, const KeyTree& config,
     else if (chosen.ends_with("Model") && !chosen.ends_with("LMHeadModel") && !plan.base_has_head)
         task = Task::base;
     Model model = build_decoder(plan, task, labels, problem);
-    model.family = family.name;
-    model.architecture = chosen;
-    model.source = family.source;
-    model.notes = reader.notes();
+    note_origin(model, family, chosen, reader);
     return model;
 }
 

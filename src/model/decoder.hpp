@@ -174,6 +174,8 @@ enum class Task { causal_lm, base, classification };
 /// Reports an unknown one at `/architectures/0`.
 [[nodiscard]] std::string choose_architecture(const Family& family, const KeyTree& config,
                                               std::string_view asked, Diagnostics& diagnostics);
+/// Says in the model where it comes from, and adds the reader's notes.
+void note_origin(Model& model, const Family& family, std::string_view architecture, const ConfigReader& reader);
 /// Number of classes of a classifier: `len(id2label)`, else `num_labels`, else 2.
 [[nodiscard]] std::int64_t label_count(const KeyTree& config);
 /// What a classifier is trained for: `problem_type`; without it one label is a regression, and more

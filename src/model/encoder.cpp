@@ -297,10 +297,7 @@ Result<Model> encoder_family(const Family& family, const KeyTree& config,
     model.inputs = {{"ids"}};
     if (head == Head::masked_lm || head == Head::pretraining) model.inputs.push_back({"labels"});
     if (head == Head::classification) model.inputs.push_back(class_labels(Rows::batch, labels, problem));
-    model.family = family.name;
-    model.architecture = chosen;
-    model.source = family.source;
-    model.notes = reader.notes();
+    note_origin(model, family, chosen, reader);
     model.step_unsupported = plan.step_unsupported;
     model.facts.hidden_size = plan.hidden;
     model.facts.layers = plan.layer_count;

@@ -185,6 +185,12 @@ Bytes Parameter::bytes(const Dtype& otherwise) const {
     return sum;
 }
 
+bool has_op(const Model& model, OpKind kind) {
+    return std::any_of(model.blocks.begin(), model.blocks.end(), [&](const Block& block) {
+        return std::any_of(block.ops.begin(), block.ops.end(), [&](const Op& op) { return op.kind == kind; });
+    });
+}
+
 ParameterCounts count_parameters(const Model& model) {
     ParameterCounts counts;
     for (const Section& section : model.sections)
@@ -248,6 +254,13 @@ std::string choose_architecture(const Family& family, const KeyTree& config,
                                         list_of(known), named),
                             did_you_mean(named, known));
     return std::string(known.front());
+}
+
+void note_origin(Model& model, const Family& family, std::string_view architecture, const ConfigReader& reader) {
+    model.family = family.name;
+    model.architecture = architecture;
+    model.source = family.source;
+    for (const std::string& note : reader.notes()) model.notes.push_back(note);
 }
 
 std::int64_t label_count(const KeyTree& config) {

@@ -35,13 +35,7 @@ struct Shared {
 
 Shared declare_shared(const Plan& plan, std::vector<Tensor>& shared) {
     const auto declare = [&](std::string name, std::int64_t width, Rows rows) {
-        Tensor made;
-        made.name = std::move(name);
-        made.width = width;
-        made.rows = rows;
-        made.shared = static_cast<int>(shared.size());
-        shared.push_back(std::move(made));
-        return shared.back().shared;
+        return declare_tensor(shared, std::move(name), width, rows);
     };
     Shared out;
     for (const std::size_t kind : {kFull, kLocal}) {
@@ -281,10 +275,7 @@ Result<Model> build_modernbert(const Family& family, const KeyTree& config, std:
     if (classifies && plan.mean_pooling) model.step_unsupported = "pooling by the mean is not modelled";
     if (!classifies && !bare && plan.sparse)
         model.step_unsupported = "how many tokens a sparse prediction keeps depends on the data";
-    model.family = family.name;
-    model.architecture = chosen;
-    model.source = family.source;
-    model.notes = reader.notes();
+    note_origin(model, family, chosen, reader);
     model.facts.hidden_size = plan.hidden;
     model.facts.layers = static_cast<std::int64_t>(plan.local.size());
     model.facts.heads = plan.heads;

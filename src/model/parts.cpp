@@ -41,10 +41,7 @@ Result<Model> parts_family(const Family& family, const KeyTree& config,
     Parts parts(model, chosen, label_count(config));
     configure(reader, parts);
     if (!diagnostics.empty()) return diagnostics;
-    model.family = family.name;
-    model.architecture = chosen;
-    model.source = family.source;
-    for (const std::string& note : reader.notes()) model.notes.push_back(note);
+    note_origin(model, family, chosen, reader);
     if (model.step_unsupported.empty() && !parts.has_step())
         model.step_unsupported = "only the parameters of this family are modelled yet";
     return model;

@@ -19,24 +19,6 @@ struct T5 {
     std::vector<Tensor> shared;
 };
 
-std::vector<Tensor> shared_tensors(const T5& t) {
-    std::vector<Tensor> out;
-    for (const std::string_view name : {"encoder mask", "encoder position bias", "encoder hidden states",
-                                        "decoder mask", "decoder position bias", "cross-attention mask",
-                                        "cross-attention position bias"}) {
-        Tensor made;
-        made.name = name;
-        made.rows = Rows::one;
-        made.held = Held::until_scope_end;  // an argument by position
-        out.push_back(std::move(made));
-    }
-    Tensor& memory = out[T5::memory];
-    memory.rows = Rows::tokens;
-    memory.width = t.hidden;
-    memory.held = Held::until_outputs_end;
-    return out;
-}
-
 int shared(BlockBuilder& b, const T5& t, T5::Shared which) {
     return b.shared(which, t.shared[static_cast<std::size_t>(which)]);
 }
@@ -216,6 +198,22 @@ void add_stack(Parts& parts, const T5& t, bool decoder, std::int64_t layers) {
 
 }  // namespace
 
+std::vector<Tensor> passed_tensors(std::initializer_list<std::string_view> names, std::size_t memory,
+                                   std::int64_t hidden) {
+    std::vector<Tensor> out;
+    for (const std::string_view name : names) {
+        Tensor made;
+        made.name = name;
+        made.rows = Rows::one;
+        made.held = Held::until_scope_end;  // an argument by position
+        out.push_back(std::move(made));
+    }
+    out[memory].rows = Rows::tokens;
+    out[memory].width = hidden;
+    out[memory].held = Held::until_outputs_end;
+    return out;
+}
+
 void configure_t5(ConfigReader& config, Parts& parts) {
     T5 t;
     t.hidden = config.size("d_model");
@@ -236,7 +234,9 @@ void configure_t5(ConfigReader& config, Parts& parts) {
                   : config.flag("is_gated_act");
     t.act = projection == "gated-gelu" ? Act::gelu_new : projection.ends_with("silu") ? Act::silu
             : projection.ends_with("gelu") ? Act::gelu : Act::relu;
-    t.shared = shared_tensors(t);
+    t.shared = passed_tensors({"encoder mask", "encoder position bias", "encoder hidden states", "decoder mask",
+                               "decoder position bias", "cross-attention mask", "cross-attention position bias"},
+                              T5::memory, t.hidden);
 
     const bool alone = parts.is("EncoderModel");
     parts.model().shared = t.shared;

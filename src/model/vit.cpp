@@ -211,10 +211,7 @@ Result<Model> vit_family(const Family& family, const KeyTree& config, std::strin
     model.image = {plan.channels, plan.image, plan.image, plan.patches() + plan.tokens(), plan.patches()};
     model.inputs = {{"pixels", Rows::images, model.image.pixels(), nullptr}};
     if (!bare) model.inputs.push_back(class_labels(Rows::images, labels, problem));
-    model.family = family.name;
-    model.architecture = chosen;
-    model.source = family.source;
-    model.notes = reader.notes();
+    note_origin(model, family, chosen, reader);
     model.step_unsupported = teacher ? "the class computes no loss" : plan.step_unsupported;
     model.facts.hidden_size = plan.hidden;
     model.facts.layers = plan.layer_count;

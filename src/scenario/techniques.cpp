@@ -189,9 +189,7 @@ Patch use_flash_attention(const KeyTree&, const Job& job) {
     if (job.model == nullptr) return std::nullopt;
     const std::string_view current = job.kernel(OpKind::attention).name;
     if (current.starts_with("flash")) return std::nullopt;
-    for (const Block& block : job.model->blocks)  // T5's biases: its class has no other kernel
-        for (const Op& op : block.ops)
-            if (op.kind == OpKind::position_bias) return std::nullopt;
+    if (has_op(*job.model, OpKind::position_bias)) return std::nullopt;  // T5's class has no other kernel
     for (const std::string_view name : kernel_names(OpKind::attention))
         if (name.starts_with("flash")) return set("/training/attention", KeyTree(name));
     return std::nullopt;

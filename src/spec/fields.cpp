@@ -52,10 +52,9 @@ void read_options(const Cursor& at, OptimizerSpec& into) {
 /// The norm itself decides no byte: whether there is one does.
 void read_clip(const Cursor& at, OptimizerSpec& into) {
     const bool number = at.tree.is(KeyTree::Kind::integer) || at.tree.is(KeyTree::Kind::number);
-    if (!number && !at.tree.is(KeyTree::Kind::boolean)) return at.wrong("true, false or a positive norm");
-    if (!number)
-        into.clip = read_flag(at);
-    else if (at.tree.number() > 0)
+    if (at.tree.is(KeyTree::Kind::boolean))
+        into.clip = at.tree.boolean();
+    else if (number && at.tree.number() > 0)
         into.clip = true;
     else
         at.wrong("true, false or a positive norm");

@@ -35,9 +35,8 @@ BlockRun::BlockRun(const StepContext& context, const Block& block,
         leaf.collect = options.gradients == GradientMode::collect;
         if (options.gradients == GradientMode::consume)
             leaf.consume_scratch = update_scratch(context.job, parameter);
-        if (parameter.trainable && options.plan != nullptr)
-            if (const TiedUse* use = options.plan->use_of(std::string(options.prefix), parameter))
-                leaf.shared_later = use->first < options.run;
+        leaf.shared_later = parameter.trainable && options.plan != nullptr &&
+                            options.plan->is_used_before(options.run, options.prefix, parameter);
         leaves_.push_back(tape_.add_leaf(leaf));
     }
     activations_ = input ? input->dtype : context.parameters;
@@ -357,8 +356,7 @@ void BlockRun::hand_over_shared(std::size_t index, BlockRun& reader) {
 void BlockRun::seed(Tape::BoundaryGradient of_output, WaitingGradients& waiting) {
     for (std::size_t i = 0; i < leaves_.size() && !waiting.tied.empty(); ++i) {
         const Parameter& parameter = block_.parameters[i];
-        const auto found = waiting.tied.find(
-            parameter.tied_to.empty() ? std::string(options_.prefix) + parameter.name : parameter.tied_to);
+        const auto found = waiting.tied.find(storage_name(options_.prefix, parameter));
         if (found == waiting.tied.end() || !tape_.leaf_is_used(leaves_[i])) continue;
         tape_.seed_leaf(leaves_[i], found->second);
         waiting.tied.erase(found);
@@ -416,8 +414,7 @@ void BlockRun::take_gradients(WaitingGradients& waiting) {
         const Parameter& parameter = block_.parameters[i];
         const Tape::BoundaryGradient gradient = tape_.take_leaf_gradient(leaves_[i]);
         if (!gradient.exists) continue;
-        waiting.tied[parameter.tied_to.empty() ? std::string(options_.prefix) + parameter.name
-                                               : parameter.tied_to] = gradient;
+        waiting.tied[storage_name(options_.prefix, parameter)] = gradient;
     }
 }
 

@@ -145,17 +145,18 @@ void ModelPass::backward(std::vector<StepNode>& out) {
     const bool stay = job_.checkpointing.enabled && job_.checkpointing.reentrant;
     for (std::size_t g = groups_.size(); g-- > 0;) {
         Visit& first = *visits_[groups_[g].visits.front()];
-        std::vector<Event> freed;
-        // Only a stem's own tensors can wait for the stem: they go before its backward.
-        if (first.single && !stay) drop_shared_of(g, freed);
-        if (!freed.empty()) out.push_back(node(Phase::backward, "backward", first.layer.block, std::move(freed)));
-        if (first.single)
+        const auto drop = [&] {
+            std::vector<Event> freed;
+            if (!stay) drop_shared_of(g, freed);
+            if (!freed.empty()) out.push_back(node(Phase::backward, "backward", first.layer.block, std::move(freed)));
+        };
+        if (first.single) {
+            drop();  // only a stem's own tensors can wait for the stem
             backward_single(first, gradient, out);
-        else
+        } else {
             backward_group(groups_[g], gradient, out);
-        freed.clear();
-        if (!first.single && !stay) drop_shared_of(g, freed);
-        if (!freed.empty()) out.push_back(node(Phase::backward, "backward", first.layer.block, std::move(freed)));
+            drop();
+        }
     }
 }
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <numeric>
+#include <set>
 
 namespace membudget {
 
@@ -93,40 +94,36 @@ void Planner::note_followers(std::size_t r, std::vector<Run>& planned) const {
     planned.push_back(std::move(last));
 }
 
-const std::string& storage_name(const std::string& full, const Parameter& parameter) {
-    return parameter.tied_to.empty() ? full : parameter.tied_to;
-}
-
-/// Which runs use each parameter that has a second name.
+/// Which run is the first to use each parameter that has a second name.
 void find_tied(const Model& model, Plan& plan) {
-    std::map<std::string, bool, std::less<>> tied;
+    std::set<std::string, std::less<>> tied;
     for (const Run& run : plan.runs)
         for (const Layer& layer : run.unit)
             for (const Parameter& parameter : model.blocks[static_cast<std::size_t>(layer.block)].parameters)
-                if (!parameter.tied_to.empty()) tied[parameter.tied_to] = true;
+                if (!parameter.tied_to.empty()) tied.insert(parameter.tied_to);
     if (tied.empty()) return;
     for (std::size_t r = 0; r < plan.runs.size(); ++r)
         for (const Layer& layer : plan.runs[r].unit) {
             const Block& block = model.blocks[static_cast<std::size_t>(layer.block)];
             for (const Op& op : block.ops)
                 for (const int index : op.parameters) {
-                    const Parameter& parameter = block.parameters[static_cast<std::size_t>(index)];
-                    const std::string full = plan.runs[r].prefix + parameter.name;
-                    const std::string& name = storage_name(full, parameter);
-                    if (tied.find(name) == tied.end()) continue;
-                    const auto run = static_cast<int>(r);
-                    plan.tied.try_emplace(name, TiedUse{run, run}).first->second.last = run;
+                    std::string name =
+                        storage_name(plan.runs[r].prefix, block.parameters[static_cast<std::size_t>(index)]);
+                    if (tied.contains(name)) plan.first_use.try_emplace(std::move(name), static_cast<int>(r));
                 }
         }
 }
 
 }  // namespace
 
-const TiedUse* Plan::use_of(const std::string& prefix, const Parameter& parameter) const {
-    if (tied.empty()) return nullptr;
-    const std::string full = prefix + parameter.name;
-    const auto found = tied.find(storage_name(full, parameter));
-    return found == tied.end() ? nullptr : &found->second;
+std::string storage_name(std::string_view prefix, const Parameter& parameter) {
+    return parameter.tied_to.empty() ? std::string(prefix) + parameter.name : parameter.tied_to;
+}
+
+bool Plan::is_used_before(int run, std::string_view prefix, const Parameter& parameter) const {
+    if (first_use.empty()) return false;
+    const auto found = first_use.find(storage_name(prefix, parameter));
+    return found != first_use.end() && found->second < run;
 }
 
 Plan plan_of(const Model& model, const Checkpointing& checkpointing) {

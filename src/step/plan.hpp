@@ -19,7 +19,6 @@ struct Layer {
     int block = 0;
     bool checkpointed = false;
     bool output_is_checkpoint = false;
-    friend bool operator==(const Layer&, const Layer&) = default;
 };
 
 /// A stretch of layers that repeats; stems and heads are runs of one.
@@ -30,16 +29,16 @@ struct Run {
     std::int64_t first_index = 0;
 };
 
-/// The first and the last run whose ops use a parameter that has several names.
-struct TiedUse {
-    int first = 0, last = 0;
-};
+/// Full name of the parameter that has the storage of `parameter`, itself or the one it is tied to.
+[[nodiscard]] std::string storage_name(std::string_view prefix, const Parameter& parameter);
 
 struct Plan {
     std::vector<Run> runs;  ///< in execution order
-    std::map<std::string, TiedUse, std::less<>> tied;  ///< by the full name of the parameter with storage
+    /// The first run whose ops use a parameter that has several names, by the one with storage.
+    std::map<std::string, int, std::less<>> first_use;
 
-    [[nodiscard]] const TiedUse* use_of(const std::string& prefix, const Parameter& parameter) const;
+    /// Whether a run before `run` uses the parameter too: its backward comes later.
+    [[nodiscard]] bool is_used_before(int run, std::string_view prefix, const Parameter& parameter) const;
 };
 [[nodiscard]] Plan plan_of(const Model& model, const Checkpointing& checkpointing);
 

@@ -59,12 +59,14 @@ std::size_t nodes(const StepNode& node) {
     return sum;
 }
 
+constexpr const char* kCheckpointing[] = {R"({"mode": "none"})", R"({"mode": "full", "reentrant": false})",
+                                          R"({"mode": "full", "reentrant": true})"};
+
 }  // namespace
 
 TEST_CASE("copies of blocks that read tensors with gradients fold without loss", "[step]") {
     for (const std::string_view keys : kModels)
-        for (const char* checkpointing : {R"({"mode": "none"})", R"({"mode": "full", "reentrant": false})",
-                                          R"({"mode": "full", "reentrant": true})"})
+        for (const char* checkpointing : kCheckpointing)
             for (const char* precision : {"bf16", "bf16-autocast"}) {
                 INFO(keys << checkpointing << precision);
                 const Job job = job_of(layers(keys, 5), {{"activation_checkpointing", checkpointing},
@@ -92,8 +94,7 @@ TEST_CASE("the cost of a step of two chains does not depend on their depth", "[s
 
 TEST_CASE("no term of a model of two chains is negative, and none stays that should go", "[step]") {
     for (const std::string_view keys : kModels)
-        for (const char* checkpointing : {R"({"mode": "none"})", R"({"mode": "full", "reentrant": false})",
-                                          R"({"mode": "full", "reentrant": true})"})
+        for (const char* checkpointing : kCheckpointing)
             for (const char* keep : {"true", "false"}) {
                 INFO(keys << checkpointing << keep);
                 const Job job = job_of(layers(keys, 3), {{"activation_checkpointing", checkpointing},
