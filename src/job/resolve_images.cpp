@@ -37,6 +37,11 @@ void Resolver::images() {
                               fmt::format("expected 1: each sample of an image model is one; got {}", each),
                               "training.micro_batch_size is the number of images");
         each = 1;
+    } else if (has_op(*model, OpKind::contrastive_loss)) {
+        if (each != 1)
+            problems_.invalid("/training/images",
+                              fmt::format("expected 1: the loss compares each text with one image; got {}", each));
+        each = 1;
     } else if (!given) {
         assume("training.images", "training.images is not given: 1 image per sequence", "");
     }
@@ -44,14 +49,14 @@ void Resolver::images() {
     job_.extents.patches = detail::checked_mul(job_.extents.images, model->image.rows);
 }
 
-/// A parameter that no op uses gets no gradient, and so no optimizer state.
+/// A parameter that no op of the loss uses gets no gradient, and so no optimizer state.
 void Resolver::leave_unused() {
     if (job_.model == nullptr || !job_.model->step_unsupported.empty()) return;
     const auto unused = [](const Block& block, std::size_t index) {
         const Parameter& parameter = block.parameters[index];
         return parameter.trainable && parameter.tied_to.empty() &&
                std::none_of(block.ops.begin(), block.ops.end(), [&](const Op& op) {
-                   return std::find(op.parameters.begin(), op.parameters.end(), static_cast<int>(index)) !=
+                   return !op.unread && std::find(op.parameters.begin(), op.parameters.end(), static_cast<int>(index)) !=
                           op.parameters.end();
                });
     };
