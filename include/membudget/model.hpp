@@ -433,6 +433,8 @@ struct Lora {
     /// modules but the output embedding.
     std::vector<std::string> targets;
     std::string target_pattern;               ///< regular expression for whole names; empty: none
+    /// Parameters that are adapted themselves, whole or as a suffix after a dot: stacks of experts.
+    std::vector<std::string> target_parameters;
     std::vector<std::string> excluded;        ///< as `targets`
     std::string excluded_pattern;
     std::vector<std::string> modules_to_save; ///< suffixes of modules of which a copy is trained

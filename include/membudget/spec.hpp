@@ -163,6 +163,7 @@ struct LoraSpec {
     std::optional<double> dropout;
     std::vector<NamedAt> target_modules;        ///< module names, or the one word "all-linear"
     std::optional<NamedAt> target_pattern;      ///< `target_modules` as a regular expression
+    std::vector<NamedAt> target_parameters;     ///< parameters, such as "experts.down_proj"
     std::vector<NamedAt> exclude_modules;
     std::optional<NamedAt> exclude_pattern;
     std::vector<NamedAt> modules_to_save;

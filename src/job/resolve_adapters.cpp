@@ -160,6 +160,7 @@ std::optional<LoraSpec> Resolver::lora_spec() {
         out.exclude_modules = file.exclude_modules;
         out.exclude_pattern = file.exclude_pattern;
     }
+    prefer(out.target_parameters, file.target_parameters);
     prefer(out.modules_to_save, file.modules_to_save);
     prefer(out.layers_to_transform, file.layers_to_transform);
     prefer(out.layers_pattern, file.layers_pattern);
@@ -177,6 +178,7 @@ std::optional<Lora> Resolver::lora(const LoraSpec& spec) {
     out.dropout = spec.dropout.value_or(0);
     out.targets = words(spec.target_modules);
     if (spec.target_pattern) out.target_pattern = spec.target_pattern->name;
+    out.target_parameters = words(spec.target_parameters);
     out.excluded = words(spec.exclude_modules);
     if (spec.exclude_pattern) out.excluded_pattern = spec.exclude_pattern->name;
     out.modules_to_save = words(spec.modules_to_save);

@@ -1,6 +1,7 @@
 #include "model/modules.hpp"
 
 #include <algorithm>
+#include <iterator>
 #include <map>
 
 namespace membudget {
@@ -9,20 +10,13 @@ namespace {
 
 constexpr std::string_view kIndex = "{}";
 
-/// Path of the module that holds the parameter `name`, and the parameter's own name in it.
-std::pair<std::string_view, std::string_view> split_name(std::string_view name) {
-    const std::size_t dot = name.rfind('.');
-    if (dot == std::string_view::npos) return {"", name};
-    return {name.substr(0, dot), name.substr(dot + 1)};
-}
-
-std::string_view last_part(std::string_view path) {
-    const std::size_t dot = path.rfind('.');
-    return dot == std::string_view::npos ? path : path.substr(dot + 1);
-}
+/// Families whose routers are linear modules [models/{phimoe,dbrx,llama4}/modeling_*.py].
+constexpr std::string_view kLinearRouters[] = {"phimoe", "dbrx", "llama4", "llama4_text"};
 
 /// Modules whose weight is a matrix though they are no linear module: they hold a bare parameter.
-bool is_bare_matrix(std::string_view path, const Parameter& weight) {
+bool is_bare_matrix(std::string_view path, const Parameter& weight, std::string_view family) {
+    if (std::find(std::begin(kLinearRouters), std::end(kLinearRouters), family) != std::end(kLinearRouters))
+        return false;
     // Routers of transformers 5 multiply with a parameter of their own; the gate of shared experts is
     // a linear module [models/qwen2_moe/modeling_qwen2_moe.py Qwen2MoeTopKRouter].
     return weight.component == Component::router && last_part(path) != "shared_expert_gate";
@@ -32,7 +26,7 @@ bool is_bare_matrix(std::string_view path, const Parameter& weight) {
 /// modules that project embeddings belong to the embeddings too.
 bool is_table(std::string_view path, const Parameter& weight) {
     const std::string_view name = last_part(path);
-    for (const std::string_view ending : {"embedding", "embeddings", "relative_attention_bias"})
+    for (const std::string_view ending : {"embedding", "embeddings", "pos_embed", "relative_attention_bias"})
         if (name.ends_with(ending)) return true;
     return weight.component == Component::embedding && name.find("proj") == std::string_view::npos &&
            name.find("mapping") == std::string_view::npos;
@@ -47,9 +41,30 @@ const Op* user_of(const Block& block, std::size_t index) {
     return nullptr;
 }
 
-void classify(const Block& block, Module& module) {
+/// Convolutions with groups. All of them have as many inputs as outputs.
+constexpr std::string_view kGrouped[] = {
+    "dwconv",  // ConvNeXt
+    "conv1d",  // Mamba, Gated DeltaNet
+    "conv",    // DeBERTa-v2's conv_groups; where a module of this name has one group, the rule says so too
+};
+
+void classify_convolution(const Parameter& weight, Module& module) {
+    if (weight.component == Component::experts || weight.component == Component::norm) return;
+    module.kind = ModuleKind::convolution;
+    module.out = weight.shape[0];
+    module.in = weight.shape[1];
+    module.kernel.assign(weight.shape.begin() + 2, weight.shape.end());
+    if (std::find(std::begin(kGrouped), std::end(kGrouped), last_part(module.path)) == std::end(kGrouped)) return;
+    if (module.in == 0 || module.out % module.in != 0) return;
+    module.groups = module.out / module.in;
+    module.in = module.out;
+}
+
+void classify(const Block& block, Module& module, std::string_view family) {
     const Parameter& weight = block.parameters[module.weight];
-    if (weight.shape.size() != 2 || split_name(weight.name).second != "weight") return;
+    if (split_name(weight.name).second != "weight") return;
+    if (weight.shape.size() > 2) return classify_convolution(weight, module);
+    if (weight.shape.size() != 2) return;
     const Op* const op = user_of(block, module.weight);
     const bool looked_up = op != nullptr && (op->kind == OpKind::embedding || op->kind == OpKind::position_embedding ||
                                              op->kind == OpKind::linear)
@@ -61,7 +76,7 @@ void classify(const Block& block, Module& module) {
         module.out = weight.shape[1];
         return;
     }
-    if (is_bare_matrix(module.path, weight) || weight.component == Component::norm) return;
+    if (is_bare_matrix(module.path, weight, family) || weight.component == Component::norm) return;
     module.kind = ModuleKind::linear;
     module.out = weight.shape[0];
     module.in = weight.shape[1];
@@ -75,19 +90,27 @@ void classify(const Block& block, Module& module) {
 
 }  // namespace
 
-std::vector<Module> modules_of(const Block& block) {
+std::pair<std::string_view, std::string_view> split_name(std::string_view name) {
+    const std::size_t dot = name.rfind('.');
+    if (dot == std::string_view::npos) return {"", name};
+    return {name.substr(0, dot), name.substr(dot + 1)};
+}
+
+std::string_view last_part(std::string_view path) { return path.substr(path.rfind('.') + 1); }
+
+std::vector<Module> modules_of(const Block& block, std::string_view family) {
     std::vector<Module> out;
     for (std::size_t i = 0; i < block.parameters.size(); ++i) {
         const auto [path, own] = split_name(block.parameters[i].name);
         auto module = std::find_if(out.begin(), out.end(), [&, wanted = path](const Module& m) { return m.path == wanted; });
         if (module == out.end()) {
-            out.push_back({std::string(path), ModuleKind::other, {}, i, 0, 0});
+            out.push_back({std::string(path), ModuleKind::other, {}, i, 0, 0, 1, {}});
             module = out.end() - 1;
         }
         module->parameters.push_back(i);
         if (own == "weight") module->weight = i;
     }
-    for (Module& module : out) classify(block, module);
+    for (Module& module : out) classify(block, module, family);
     return out;
 }
 
@@ -99,6 +122,8 @@ std::string with_layer(std::string_view name, std::int64_t index) {
 }
 
 std::string output_embedding_of(const Model& model) {
+    // The class around BLIP's decoder does not say that it has one [models/blip/modeling_blip.py].
+    if (model.family == "blip") return {};
     // It shares the weight of the embeddings, or has as many outputs as these have entries: what else a
     // head holds (poolers, classifiers) is no output embedding.
     std::int64_t entries = 0;
@@ -106,9 +131,10 @@ std::string output_embedding_of(const Model& model) {
     for (const Section& section : model.sections)
         for (const int index : section.pattern) {
             const Block& block = model.blocks[static_cast<std::size_t>(index)];
-            for (const Module& module : modules_of(block)) {
+            for (const Module& module : modules_of(block, model.family)) {
                 const Parameter& weight = block.parameters[module.weight];
-                if (module.kind == ModuleKind::embedding) entries = std::max(entries, module.in);
+                if (module.kind == ModuleKind::embedding && weight.component == Component::embedding)
+                    entries = std::max(entries, module.in);
                 if (module.kind != ModuleKind::linear) continue;
                 if (!weight.tied_to.empty()) tied = section.prefix + module.path;
                 if (weight.component == Component::head && entries > 0 && module.out >= entries)

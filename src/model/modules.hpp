@@ -7,6 +7,7 @@
 #include <functional>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "membudget/model.hpp"
@@ -16,6 +17,7 @@ namespace membudget {
 /// What kind of module holds parameters: adapters and quantization know some of them only.
 enum class ModuleKind {
     linear,      ///< weight of out x in
+    convolution, ///< weight of out x in / groups x kernel
     transposed,  ///< a linear module whose weight is in x out (Conv1D of GPT-2)
     embedding,   ///< weight of entries x width
     other,
@@ -28,10 +30,17 @@ struct Module {
     std::vector<std::size_t> parameters;  ///< indices into the block's
     std::size_t weight = 0;               ///< the one named "weight", where there is one
     std::int64_t in = 0, out = 0;         ///< of a linear module; entries and width of an embedding
+    std::int64_t groups = 1;              ///< of a convolution
+    std::vector<std::int64_t> kernel;     ///< of a convolution: its extents
 };
 
-/// The modules of `block`, in the order of their first parameters.
-[[nodiscard]] std::vector<Module> modules_of(const Block& block);
+/// The modules of `block`, in the order of their first parameters; of a model of `family`.
+[[nodiscard]] std::vector<Module> modules_of(const Block& block, std::string_view family);
+
+/// Path of the module that holds the parameter `name`, and the parameter's own name in it.
+[[nodiscard]] std::pair<std::string_view, std::string_view> split_name(std::string_view name);
+/// The last part of a dotted name.
+[[nodiscard]] std::string_view last_part(std::string_view path);
 
 /// `name` with the index of its layer filled in.
 [[nodiscard]] std::string with_layer(std::string_view name, std::int64_t index);

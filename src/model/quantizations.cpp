@@ -117,10 +117,11 @@ Result<Model> with_quantized_base(Model model, const QuantizedBase& base) {
         kept.insert(base.skipped->begin(), base.skipped->end());
     else
         kept = kept_by_default(model);
+    const std::string family = model.family;
     std::int64_t quantized = 0;
     const auto decide = [&](const Block& block, const std::string& prefix) {
         Decision decision;
-        for (const Module& module : modules_of(block)) {
+        for (const Module& module : modules_of(block, family)) {
             const std::string name = prefix + module.path;
             const bool linear = module.kind == ModuleKind::linear || module.kind == ModuleKind::transposed;
             const bool chosen = linear && std::none_of(kept.begin(), kept.end(), [&](const std::string& k) {
@@ -133,7 +134,7 @@ Result<Model> with_quantized_base(Model model, const QuantizedBase& base) {
     };
     bool unsimulated = false;
     rewrite_layers(model, decide, [&](Block& block, const std::string&, const Decision& decision) {
-        const std::vector<Module> modules = modules_of(block);
+        const std::vector<Module> modules = modules_of(block, family);
         for (std::size_t i = 0; i < modules.size(); ++i)
             for (const std::size_t index : modules[i].parameters) {
                 Parameter& parameter = block.parameters[index];

@@ -48,6 +48,14 @@ void read_rank_pattern(const Cursor& at, LoraSpec& into) {
     });
 }
 
+/// Checked and left: scales decide no byte.
+void read_alpha_pattern(const Cursor& at, LoraSpec&) {
+    if (!at.tree.is(KeyTree::Kind::object)) return at.wrong("an object of numbers");
+    for_each_member(at, [](const Cursor& child, std::string_view) {
+        if (!child.tree.is(KeyTree::Kind::integer) && !child.tree.is(KeyTree::Kind::number)) child.wrong("a number");
+    });
+}
+
 constexpr Field<LoraSpec> kLoraFields[] = {
     field::path<&LoraSpec::adapter_config>("adapter_config", "an adapter_config.json"),
     field::count<&LoraSpec::rank>("rank", "rank of the adapters (8)"),
@@ -61,6 +69,8 @@ constexpr Field<LoraSpec> kLoraFields[] = {
     names_or_pattern<&LoraSpec::target_modules, &LoraSpec::target_pattern>(
         "target_modules", "modules that get adapters; 'all-linear' means all linear modules but the "
                           "output embedding, and without the key PEFT's choice for the family counts"),
+    field::names<&LoraSpec::target_parameters>(
+        "target_parameters", "parameters that get adapters themselves, such as 'experts.down_proj'"),
     names_or_pattern<&LoraSpec::exclude_modules, &LoraSpec::exclude_pattern>(
         "exclude_modules", "modules that get none"),
     field::names<&LoraSpec::modules_to_save>("modules_to_save", "modules of which a whole copy is trained"),
@@ -69,6 +79,7 @@ constexpr Field<LoraSpec> kLoraFields[] = {
      read_layers_pattern},
     {"rank_pattern", "object of integers", "ranks that differ, by regular expression of module names",
      read_rank_pattern},
+    {"alpha_pattern", "object of numbers", "scales that differ; they decide no byte", read_alpha_pattern},
     field::flag<&LoraSpec::dora>("dora", "magnitudes are trained beside directions (DoRA)"),
     field::flag<&LoraSpec::dora>("use_dora", "the same, as PEFT names it"),
     field::flag<&LoraSpec::rslora>("rslora", "rank-stabilised scale"),
@@ -84,10 +95,10 @@ constexpr Field<LoraSpec> kLoraFields[] = {
 };
 
 /// Keys of PEFT's config that change what is trained or computed and that no key here stands for.
-constexpr std::array<std::string_view, 12> kNotModelled{
+constexpr std::array<std::string_view, 11> kNotModelled{
     "alora_invocation_tokens", "arrow_config",      "kasa_config",   "layer_replication",
-    "megatron_config",         "monteclora_config", "target_parameters", "trainable_token_indices",
-    "use_bdlora",              "use_qalora",        "velora_config", "ensure_weight_tying"};
+    "megatron_config",         "monteclora_config", "trainable_token_indices", "use_bdlora",
+    "use_qalora",              "velora_config",     "ensure_weight_tying"};
 
 /// null, false, and what is empty: a key of PEFT's config that is not used.
 bool is_unused(const KeyTree& value) {

@@ -10,7 +10,9 @@ import argparse
 import contextlib
 import copy
 import importlib.metadata
+import itertools
 import json
+import re
 import subprocess
 import sys
 import tempfile
@@ -23,6 +25,7 @@ import peft
 import torch
 import transformers
 from architectures import ARCHITECTURES, Dims, make_case
+from model_variations import FAMILIES
 from peft.utils.constants import TRANSFORMERS_MODELS_TO_LORA_TARGET_MODULES_MAPPING as DEFAULTS
 
 Settings = dict[str, Any]
@@ -32,6 +35,19 @@ ATTENTION = [
     *("query_key_value", "qkv_proj", "q_lin", "v_lin", "q", "v", "o", "Wqkv", "attn.Wqkv"),
 ]
 
+# The linear modules that experts were before Transformers 5 made them stacks of parameters.
+EXPERTS = ["gate_proj", "up_proj", "down_proj", "w1", "w2", "w3"]
+
+CONVOLUTIONS = [
+    *("conv", "conv1", "conv2", "conv1d", "dwconv", "convolution", "projection", "patch_embedding", "patch_embed.proj"),
+    *("reduction", "layer.0.attention.attention.value", "fc1"),
+]
+
+# Families of model_variations.py that are recorded beside the architectures: experts, convolutions, state spaces.
+RECORDED_FAMILIES = (
+    "phimoe dbrx glm4_moe minimax_m2 llama4 qwen3_next qwen3_vl_moe jamba mamba falcon_h1 convnext resnet swin qwen2_vl"
+).split()
+
 SETTINGS: dict[str, Settings] = {
     "default": {},
     "all-linear": {"r": 16, "target_modules": "all-linear"},
@@ -40,6 +56,21 @@ SETTINGS: dict[str, Settings] = {
     "dora": {"r": 8, "target_modules": "all-linear", "use_dora": True, "bias": "lora_only"},
     "layers": {"r": 8, "target_modules": ATTENTION, "layers_to_transform": [0, 2], "bias": "all"},
     "saved": {"r": 8, "target_modules": ATTENTION, "modules_to_save": ["embed_tokens", "lm_head", "classifier", "wte"]},
+    "experts": {"r": 4, "target_modules": [*ATTENTION, *EXPERTS]},
+    "half": {"r": 4, "target_modules": ["q_proj", "gate_proj", "w1"]},
+    "routers": {"r": 4, "target_modules": r".*\.(0|1)\..*(gate|router|w[123]|(up|gate|down|v)_proj)"},
+    "parameters": {
+        **{"r": 4, "target_modules": ["q_proj", "c_attn"], "layers_to_transform": [1]},
+        "target_parameters": ["experts.gate_up_proj", "experts.down_proj", "experts.mlp.w1", "gate.weight"],
+    },
+    "parameters only": {"r": 4, "target_parameters": ["0.mlp.experts.down_proj", "mlp.down_proj.weight"]},
+    "ranks": {
+        **{"r": 4, "target_modules": [*ATTENTION, *EXPERTS], "exclude_modules": ["0.self_attn.v_proj"]},
+        "rank_pattern": {r"\d\.self_attn\.q_proj": 2, "down_proj": 6, r"[kv](ey)?(_proj)?": 3},
+        "alpha_pattern": {"down_proj": 12},
+    },
+    "convolutions": {"r": 6, "target_modules": CONVOLUTIONS, "lora_bias": True},
+    "conv-dora": {"r": 64, "target_modules": CONVOLUTIONS, "use_dora": True},
     "embedding": {"r": 6, "target_modules": [*ATTENTION, "embed_tokens", "word_embeddings", "wte", "shared"]},
 }
 
@@ -60,10 +91,11 @@ def digest(lines: list[str]) -> str:
     return f"{value:016x}"
 
 
-def tensors_of(model: torch.nn.Module) -> list[str]:
-    """A line for each parameter: name, shape, whether it is trained."""
+def tensors_of(model: torch.nn.Module, every_name: bool = False) -> list[str]:
+    """A line for each parameter, or for each of its names: name, shape, whether it is trained."""
     return [
-        f"{name} {list(p.shape)} {'trained' if p.requires_grad else 'frozen'}" for name, p in model.named_parameters()
+        f"{name} {list(p.shape)} {'trained' if p.requires_grad else 'frozen'}"
+        for name, p in model.named_parameters(remove_duplicate=not every_name)
     ]
 
 
@@ -85,33 +117,57 @@ def facts(model: str, config: dict[str, Any], name: str) -> dict[str, Any]:
         return {"setting": name, "error": "no default"}
     adapted = adapt(made, settings)
     if isinstance(adapted, str):
-        return {"setting": name, "error": adapted}
+        return {"setting": name, "error": adapted.partition(":")[0]}
     trainable, total = adapted.get_nb_trainable_parameters()
     lines = tensors_of(adapted)
     return {"setting": name, "trainable": trainable, "total": total, "tensors": len(lines), "digest": digest(lines)}
 
 
+def small_models() -> Iterator[tuple[str, str, dict[str, Any]]]:
+    """Name, class and config of each that is recorded."""
+    dims = Dims(layers=4)
+    for architecture, row in ARCHITECTURES.items():
+        yield architecture, row.model, make_case(architecture, dims)["config"]
+    for name, model, config in bases():
+        if name in RECORDED_FAMILIES:
+            yield name, model, config
+
+
+def bases() -> Iterator[tuple[str, str, dict[str, Any]]]:
+    """The small config of every family of Transformers."""
+    for family in FAMILIES:
+        model = family.classes.split()[0]
+        if family.key == "model_type" and hasattr(transformers, model):
+            yield family.model_type, model, {"model_type": family.model_type, **family.base}
+
+
 def record() -> dict[str, Any]:
     """Facts of all small models."""
-    dims = Dims(layers=4)
     models = {}
-    for architecture, row in ARCHITECTURES.items():
-        config = make_case(architecture, dims)["config"]
-        records = [facts(row.model, config, name) for name in SETTINGS]
-        models[architecture] = {"model": row.model, "config": config, "records": records}
+    for name, model, config in small_models():
+        records = [facts(model, config, setting) for setting in SETTINGS]
+        models[name] = {"model": model, "config": config, "records": records}
     versions = {name: importlib.metadata.version(name) for name in ("peft", "torch", "transformers")}
     return {"versions": versions, "settings": SETTINGS, "models": models}
 
 
-def ours(program: str, config: Path, architecture: str, settings: Settings) -> list[str] | str:
+def shown(facts: dict[str, Any]) -> str:
+    """JSON with a record on each line."""
+    text = json.dumps(facts, indent=1, sort_keys=True)
+    return re.sub(r"\{\n\s*(\"(?:error|digest)\"[^{}]*?)\n\s*\}", lambda m: "{" + re.sub(r"\n\s*", " ", m[1]) + "}", text) + "\n"
+
+
+def ours(program: str, config: dict[str, Any], architecture: str, settings: Settings) -> list[str] | str:
     """The lines of ``membudget inspect``, or its diagnostics."""
     with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "config.json"
+        path.write_text(json.dumps(config))
         spec = Path(folder) / "spec.json"
         spec.write_text(
             json.dumps(
                 {
                     "membudget": 1,
-                    "model": {"config": str(config.resolve()), "architecture": architecture},
+                    "model": {"config": str(path), "architecture": architecture},
                     "training": {"lora": settings, "quantization": "none"},
                 }
             )
@@ -122,12 +178,12 @@ def ours(program: str, config: Path, architecture: str, settings: Settings) -> l
     return [
         f"{t['name']} {t['shape']} {'trained' if t['trainable'] else 'frozen'}"
         for t in json.loads(run.stdout)["tensors"]
-        if t["tied_to"] is None
     ]
 
 
-def configs_below(folder: Path) -> Iterator[tuple[Path, str, dict[str, Any]]]:
-    """Configs that name a class of transformers."""
+def configs_below(folder: Path, most: int) -> Iterator[tuple[str, str, dict[str, Any]]]:
+    """Name, class and config of files that name a class of Transformers; so many of each family."""
+    seen: dict[str, int] = {}
     for path in sorted(folder.rglob("*.json")):
         try:
             config = json.loads(path.read_text())
@@ -135,39 +191,38 @@ def configs_below(folder: Path) -> Iterator[tuple[Path, str, dict[str, Any]]]:
             continue
         names = config.get("architectures") if isinstance(config, dict) else None
         if names and config.get("model_type") and hasattr(transformers, names[0]) and "auto_map" not in config:
-            yield path, names[0], config
+            family = config["model_type"]
+            seen[family] = seen.get(family, 0) + 1
+            config.pop("quantization_config", None)
+            if seen[family] <= most:
+                yield path.name, names[0], config
 
 
-def compare(program: str, folder: Path, most: int) -> int:
+def compare(program: str, cases: Iterator[tuple[str, str, dict[str, Any]]]) -> int:
     """Prints each disagreement and the counts; the number of disagreements."""
     agree, differ, skipped, families = 0, 0, 0, set()
-    seen: dict[str, int] = {}
-    for path, architecture, config in configs_below(folder):
+    for case, architecture, config in cases:
         family = config["model_type"]
-        seen[family] = seen.get(family, 0) + 1
-        if seen[family] > most:
-            continue
-        config.pop("quantization_config", None)
         for name in SETTINGS:
             try:
                 made = build(architecture, config)
             except Exception as error:  # noqa: BLE001  (a config that the library refuses says nothing about us)
-                print(f"-- {path.name}: {type(error).__name__}: {str(error)[:100]}")
+                print(f"-- {case}: {type(error).__name__}: {str(error)[:100]}")
                 skipped += 1
                 break
             if name == "default" and made.config.model_type not in DEFAULTS:
                 continue
             adapted = adapt(made, SETTINGS[name])
-            lines = ours(program, path, architecture, SETTINGS[name])
+            lines = ours(program, config, architecture, SETTINGS[name])
             if isinstance(adapted, str) or isinstance(lines, str):
                 same = isinstance(adapted, str) and isinstance(lines, str)
                 if not same:
-                    print(f"{path.name} {name}: PEFT: {str(adapted)[:100] if isinstance(adapted, str) else 'fine'}; "
+                    print(f"{case} {name}: PEFT: {str(adapted)[:100] if isinstance(adapted, str) else 'fine'}; "
                           f"ours: {lines[:160] if isinstance(lines, str) else 'fine'}")
                 skipped += same
                 differ += not same
                 continue
-            theirs = tensors_of(adapted)
+            theirs = tensors_of(adapted, every_name=True)
             if sorted(theirs) == sorted(lines):
                 agree += 1
                 families.add(family)
@@ -175,7 +230,7 @@ def compare(program: str, folder: Path, most: int) -> int:
             differ += 1
             missing = sorted(set(theirs) - set(lines))
             extra = sorted(set(lines) - set(theirs))
-            print(f"{path.name} {architecture} {name}: {len(missing)} missing {missing[:2]}, {len(extra)} extra {extra[:2]}")
+            print(f"{case} {architecture} {name}: {len(missing)} missing {missing[:2]}, {len(extra)} extra {extra[:2]}")
     print(f"{agree} agree in every tensor, {differ} differ, {skipped} skipped; {len(families)} families")
     return differ
 
@@ -185,12 +240,13 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--program", help="a built membudget")
     parser.add_argument("--configs", type=Path, help="a folder of config.json files")
+    parser.add_argument("--bases", action="store_true", help="the small configs of model_variations.py")
     parser.add_argument("--most", type=int, default=2, help="configs of each family")
     arguments = parser.parse_args()
     if arguments.program:
-        return 1 if compare(arguments.program, arguments.configs, arguments.most) else 0
-    text = json.dumps(record(), indent=1, sort_keys=True)
-    Path(__file__).with_name("adapters.json").write_text(text + "\n")
+        cases = configs_below(arguments.configs, arguments.most) if arguments.configs else iter(())
+        return 1 if compare(arguments.program, itertools.chain(cases, bases() if arguments.bases else ())) else 0
+    Path(__file__).with_name("adapters.json").write_text(shown(record()))
     return 0
 
 

@@ -38,7 +38,8 @@ constexpr const char* kEverything = R"({
              "target_modules": ["q_proj", "v_proj"], "modules_to_save": ["lm_head"], "dora": true,
              "rslora": false, "bias": "none", "dtype": "fp32", "r": 16, "lora_alpha": 32,
              "lora_dropout": 0, "exclude_modules": ["a"], "layers_to_transform": [0, 2],
-             "layers_pattern": "layers", "rank_pattern": {"q_proj": 4}, "use_dora": true,
+             "layers_pattern": "layers", "rank_pattern": {"q_proj": 4},
+             "alpha_pattern": {"q_proj": 8}, "target_parameters": ["experts.down_proj"], "use_dora": true,
              "use_rslora": false, "lora_bias": false, "task_type": "CAUSAL_LM",
              "autocast_adapter_dtype": true, "input_gradients": true},
     "freeze": ["model.embed_tokens.*"],
@@ -162,6 +163,8 @@ TEST_CASE("a spec with every key is read whole", "[spec]") {
     CHECK(name_at(training.freeze[0]) == "model.embed_tokens.* at /training/freeze/0");
     CHECK(training.lora->layers_to_transform == std::vector<std::int64_t>{0, 2});
     CHECK(training.lora->rank_pattern.size() == 1);
+    REQUIRE(training.lora->target_parameters.size() == 1);
+    CHECK(training.lora->target_parameters[0].name == "experts.down_proj");
     CHECK(name_at(training.quantization.row) == "nf4 at /training/quantization/type");
     CHECK(training.quantization.double_quant == true);
     REQUIRE(training.quantization.skip_modules);
