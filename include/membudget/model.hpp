@@ -57,6 +57,8 @@ struct Parameter {
     /// False for a tensor that the class itself freezes (Whisper's sinusoids) or that training leaves
     /// as it is.
     bool trainable = true;
+    /// Trained, but no gradient reaches it: autograd records what it is used for all the same.
+    bool unreached = false;
     ParameterRole role = ParameterRole::weight;
     /// Type in which it is held, whatever the job's precision; null: as the precision says. Of a
     /// quantized weight, the type into which it is dequantized.
@@ -260,6 +262,13 @@ struct Adapter {
     int a = -1, b = -1, bias = -1, magnitude = -1;
 };
 
+/// What depends on the result of an op.
+enum class Reader {
+    loss,
+    outputs,  ///< a field of the model's outputs alone, which keeps the graph behind it
+    nobody,   ///< nothing; its part of the graph goes with it
+};
+
 /// One op of a block, in the order in which the model's forward runs it. Views and reshapes are none.
 struct Op {
     OpKind kind = OpKind::add;
@@ -270,7 +279,7 @@ struct Op {
     std::vector<int> parameters;      ///< indices into `Block::parameters`
     OpAttributes attributes;
     std::optional<Adapter> adapter;   ///< its parameters stand behind the op's own
-    bool unread = false;              ///< the loss does not depend on it: its parameters get no gradient
+    Reader reader = Reader::loss;
 };
 
 /// A run of ops that is one function of the framework, or the life of one of its names. Scopes nest.

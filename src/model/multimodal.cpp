@@ -273,7 +273,11 @@ Block llava_projector(const LlavaVision& v, std::int64_t hidden, std::vector<Ten
     y = b.linear(y, join(projector, "linear_2"), hidden, v.bias, place);
     b.share(y, features, shared[static_cast<std::size_t>(features)]);
     Block block = std::move(b).finish(-1);
-    for (Op& op : block.ops) op.unread = op.name.starts_with(tower) || op.name == "class token";
+    for (Op& op : block.ops) {
+        if (op.name.starts_with(tower)) op.reader = Reader::outputs;
+        // The projector's result takes the place of the pooled one.
+        if (op.name == norm || op.name == "class token") op.reader = Reader::nobody;
+    }
     return block;
 }
 
