@@ -183,6 +183,8 @@ public:
         op_ = op;
     }
     void set_grad_enabled(bool enabled) { grad_enabled_ = enabled; }
+    /// The loss does not depend on what is recorded from now on: it waits for `release_unreached`.
+    void set_unreached(bool unreached) { unreached_ = unreached; }
     [[nodiscard]] bool grad_enabled() const { return grad_enabled_; }
     /// dtype to which autocast casts the inputs of matrix products; null: no autocast.
     void set_autocast(const Dtype* type) { autocast_ = type; }
@@ -325,6 +327,8 @@ public:
     [[nodiscard]] std::size_t first_unpack() const { return first_unpack_; }
     /// Runs all nodes, the latest first. Frees saved tensors as nodes finish.
     void backward();
+    /// What refers to the nodes that backward does not reach is gone: their saved tensors go.
+    void release_unreached();
     /// The gradient that backward left for an adopted or borrowed input; it lives on.
     [[nodiscard]] BoundaryGradient gradient_of(const Ref& input) const;
     /// Ends this tape's ownership of that gradient.
@@ -375,6 +379,7 @@ private:
         std::int32_t first_saved = 0, saved = 0;
         std::int32_t first_step = 0, steps = 0;
         std::int32_t first_slot = 0, slots = 1;
+        bool unreached = false;
     };
     struct LeafRow {
         Leaf leaf;
@@ -416,6 +421,7 @@ private:
     TermId term_ = 0;
     std::uint16_t op_ = 0;
     bool grad_enabled_ = true;
+    bool unreached_ = false;
     std::size_t last_save_ = 0;
     std::size_t first_unpack_ = 0;
     bool unpacked_ = false;

@@ -57,6 +57,8 @@ struct Parameter {
     /// False for a tensor that the class itself freezes (Whisper's sinusoids) or that training leaves
     /// as it is.
     bool trainable = true;
+    /// Trained, but no gradient reaches it: autograd records what it is used for all the same.
+    bool unreached = false;
     ParameterRole role = ParameterRole::weight;
     /// Type in which it is held, whatever the job's precision; null: as the precision says. Of a
     /// quantized weight, the type into which it is dequantized.
@@ -130,6 +132,12 @@ enum class OpKind {
     conv_patches,      ///< images -> patches, a convolution without overlap; parameters: weight [, bias]
     concat,            ///< parameters, once for each image, before the inputs
     mean_patches,      ///< mean over an image's patches, without its class tokens
+    attention_pool,    ///< a learned query attends to an image's patches; parameters: query, weight and
+                       ///< bias of the three projections, weight and bias of the output's
+    pick_token,        ///< the hidden state of one token of each sequence, looked up by the ids
+    contrastive_loss,  ///< embeddings of texts, of images -> loss over all pairs; parameters: scale [, bias]
+    join_images,       ///< embeddings of tokens, features of images -> embeddings; then the features as one
+                       ///< tensor, and the mask of the places that they take
     latent_expand,     ///< inputs keys-and-values, rotated key; outputs k, v (latent attention)
     position_bias,     ///< what is added to scores, heads x queries x keys; parameters: [weight], else zeros
     transpose_heads,   ///< a copy that lies in memory head by head
@@ -232,6 +240,8 @@ struct OpAttributes {
     double softcap = 0;              ///< of attention scores or logits; 0: none
     double dropout = 0;              ///< probability
     bool bias = false;               ///< scores get an additive bias (ALiBi, T5)
+    bool strided = false;            ///< of a linear: its input is a slice with gaps between sequences
+    bool by_id = false;              ///< of a picked token: it has an id of its own; else it is the largest
     bool by_key = false, by_query = false;  ///< relative positions meet queries as keys, and keys as queries
     bool softmax_in_dtype = false;   ///< the class's eager softmax keeps the scores' type (GPT-2, BERT)
     Act act = Act::silu;
@@ -252,6 +262,13 @@ struct Adapter {
     int a = -1, b = -1, bias = -1, magnitude = -1;
 };
 
+/// What depends on the result of an op.
+enum class Reader {
+    loss,
+    outputs,  ///< a field of the model's outputs alone, which keeps the graph behind it
+    nobody,   ///< nothing; its part of the graph goes with it
+};
+
 /// One op of a block, in the order in which the model's forward runs it. Views and reshapes are none.
 struct Op {
     OpKind kind = OpKind::add;
@@ -262,6 +279,7 @@ struct Op {
     std::vector<int> parameters;      ///< indices into `Block::parameters`
     OpAttributes attributes;
     std::optional<Adapter> adapter;   ///< its parameters stand behind the op's own
+    Reader reader = Reader::loss;
 };
 
 /// A run of ops that is one function of the framework, or the life of one of its names. Scopes nest.
@@ -311,6 +329,7 @@ struct ImageShape {
     std::int64_t channels = 0, height = 0, width = 0;
     std::int64_t rows = 0;      ///< rows of the tower per image: patches and class tokens
     std::int64_t patches = 0;   ///< of these, the patches
+    std::int64_t tokens = 0;    ///< tokens of the text whose place an image takes
 
     [[nodiscard]] std::int64_t pixels() const { return channels * height * width; }
 };

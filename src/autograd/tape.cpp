@@ -197,6 +197,7 @@ void Tape::NodeBuilder::connect(std::size_t count, const Ref* const* inputs) {
     for (std::size_t i = 0; i < count; ++i) active_ = active_ || inputs[i]->requires_grad();
     if (!active_) return;
     node_.op = tape_.op_;
+    node_.unreached = tape_.unreached_;
     node_.first_edge = static_cast<std::int32_t>(tape_.edges_.size());
     node_.first_saved = static_cast<std::int32_t>(tape_.saved_.size());
     node_.first_step = static_cast<std::int32_t>(tape_.steps_.size());
@@ -356,8 +357,16 @@ void Tape::backward() {
             reached = reached || slots_[at(node.first_slot + s)].storage >= 0;
         if (reached)
             run_node(node);
-        else
+        else if (!node.unreached)
             release_saved(node);
+    }
+}
+
+void Tape::release_unreached() {
+    for (Node& node : nodes_) {
+        if (!node.unreached) continue;
+        release_saved(node);
+        node.saved = 0;
     }
 }
 

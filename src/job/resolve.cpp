@@ -385,6 +385,7 @@ void Resolver::shape() {
                           fmt::format("expected at most the {} learned positions of the model; got {}",
                                       positions, sequence));
     job_.extents.sequence = std::max<std::int64_t>(sequence, 1);
+    image_tokens();
     job_.extents.target_sequence = t.target_length.value_or(job_.extents.sequence);
     // Where the encoder reads sequences of one length, a sequence length is the target's.
     if (job_.model != nullptr && job_.model->source_positions > 0)

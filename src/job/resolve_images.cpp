@@ -37,6 +37,11 @@ void Resolver::images() {
                               fmt::format("expected 1: each sample of an image model is one; got {}", each),
                               "training.micro_batch_size is the number of images");
         each = 1;
+    } else if (has_op(*model, OpKind::contrastive_loss)) {
+        if (each != 1)
+            problems_.invalid("/training/images",
+                              fmt::format("expected 1: the loss compares each text with one image; got {}", each));
+        each = 1;
     } else if (!given) {
         assume("training.images", "training.images is not given: 1 image per sequence", "");
     }
@@ -44,15 +49,30 @@ void Resolver::images() {
     job_.extents.patches = detail::checked_mul(job_.extents.images, model->image.rows);
 }
 
-/// A parameter that no op uses gets no gradient, and so no optimizer state.
+/// Images take the places of tokens: a sequence holds all of its own.
+void Resolver::image_tokens() {
+    const Model* model = job_.model.get();
+    if (model == nullptr || model->image.tokens == 0 || job_.extents.batch == 0) return;
+    const std::int64_t each = job_.extents.images / job_.extents.batch;
+    const std::int64_t tokens = detail::checked_mul(each, model->image.tokens);
+    if (job_.extents.sequence < tokens)
+        problems_.invalid("/training/sequence_length",
+                          fmt::format("expected at least the {} tokens whose place {} image{} take{}; got {}", tokens,
+                                      each, each == 1 ? "" : "s", each == 1 ? "s" : "", job_.extents.sequence),
+                          "training.sequence_length counts text and images together");
+}
+
+/// A parameter that no op of the loss uses gets no gradient, and so no optimizer state.
 void Resolver::leave_unused() {
     if (job_.model == nullptr || !job_.model->step_unsupported.empty()) return;
-    const auto unused = [](const Block& block, std::size_t index) {
+    const auto uses = [](const Op& op, std::size_t index) {
+        return std::find(op.parameters.begin(), op.parameters.end(), static_cast<int>(index)) != op.parameters.end();
+    };
+    const auto unused = [&](const Block& block, std::size_t index) {
         const Parameter& parameter = block.parameters[index];
         return parameter.trainable && parameter.tied_to.empty() &&
                std::none_of(block.ops.begin(), block.ops.end(), [&](const Op& op) {
-                   return std::find(op.parameters.begin(), op.parameters.end(), static_cast<int>(index)) !=
-                          op.parameters.end();
+                   return op.reader == Reader::loss && uses(op, index);
                });
     };
     std::shared_ptr<Model> changed;
@@ -60,7 +80,10 @@ void Resolver::leave_unused() {
         for (std::size_t i = 0; i < job_.model->blocks[b].parameters.size(); ++i) {
             if (!unused(job_.model->blocks[b], i)) continue;
             if (changed == nullptr) changed = std::make_shared<Model>(*job_.model);
-            changed->blocks[b].parameters[i].trainable = false;
+            Parameter& parameter = changed->blocks[b].parameters[i];
+            parameter.trainable = false;
+            const std::vector<Op>& ops = changed->blocks[b].ops;
+            parameter.unreached = std::any_of(ops.begin(), ops.end(), [&](const Op& op) { return uses(op, i); });
         }
     if (changed != nullptr) job_.model = std::move(changed);
 }

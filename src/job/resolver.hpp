@@ -33,6 +33,7 @@ private:
     [[nodiscard]] std::optional<Lora> lora(const LoraSpec& spec);
     void shape();
     void images();
+    void image_tokens();
     void leave_unused();
     void checkpointing();
     void recompute_cost();

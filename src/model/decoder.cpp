@@ -29,6 +29,12 @@ SharedTensors declare_shared(const DecoderPlan& plan, std::vector<Tensor>& share
             ids.sin.push_back(declare(fmt::format("rotary_emb.{}.sin", table), width, Rows::positions));
         }
     }
+    if (plan.tower) {
+        ids.embeds = declare("inputs_embeds", plan.hidden, Rows::tokens);
+        ids.features = declare("image features", plan.hidden, Rows::images);
+        shared.back().times = plan.image_tokens;
+        shared.back().held = Held::until_outputs_end;
+    }
     return ids;
 }
 
@@ -40,14 +46,40 @@ const AttentionPlan& first_attention(const DecoderPlan& plan, bool windowed) {
     return found->attention;
 }
 
-Block build_stem(const DecoderPlan& plan, const SharedTensors& ids,
-                 const std::vector<Tensor>& shared) {
-    BlockBuilder b("embeddings");
+/// The words of the text.
+int embed_tokens(BlockBuilder& b, const DecoderPlan& plan) {
     const std::int64_t rows = plan.embedding_rows > 0 ? plan.embedding_rows : plan.vocabulary;
     const std::int64_t width = plan.embedding_width > 0 ? plan.embedding_width : plan.hidden;
     int x = b.embedding(plan.embedding, rows, width);
     if (plan.embedding_scale) x = b.scale(x, "embed_scale", place::embedding);
     if (!plan.embedding_norm.empty()) x = b.norm(x, plan.embedding_norm, plan.norm);
+    return x;
+}
+
+/// Of a model with images: the words alone, which wait for what the tower makes.
+Block build_embeddings(const DecoderPlan& plan, const SharedTensors& ids, const std::vector<Tensor>& shared) {
+    BlockBuilder b("embeddings");
+    b.share(embed_tokens(b, plan), ids.embeds, shared[static_cast<std::size_t>(ids.embeds)]);
+    return std::move(b).finish(-1);
+}
+
+/// Images take their places among the words.
+int join_images(BlockBuilder& b, const DecoderPlan& plan, const SharedTensors& ids,
+                const std::vector<Tensor>& shared) {
+    const auto of_model = [&](int index) { return b.shared(index, shared[static_cast<std::size_t>(index)]); };
+    const int x = b.tensor("inputs_embeds", plan.hidden);
+    const int features = b.tensor("image_features", plan.hidden, Rows::images);
+    b.set_times(features, plan.image_tokens);
+    const int mask = b.tensor("special_image_mask", 1);
+    b.op(OpKind::join_images, "inputs_embeds", place::embedding, {of_model(ids.embeds), of_model(ids.features)},
+         {x, b.hold_until_model_end(features), b.hold_until_model_end(mask)});
+    return x;
+}
+
+Block build_stem(const DecoderPlan& plan, const SharedTensors& ids,
+                 const std::vector<Tensor>& shared) {
+    BlockBuilder b(plan.tower ? "join" : "embeddings");
+    int x = plan.tower ? join_images(b, plan, ids, shared) : embed_tokens(b, plan);
 
     const auto mask = [&](int index, bool windowed) {
         if (index < 0) return;
@@ -176,16 +208,23 @@ Model build_decoder(const DecoderPlan& plan, Task task, std::int64_t labels, Pro
     const std::string base =
         task == Task::base ? std::string() : std::string(plan.base) + (plan.base.empty() ? "" : ".");
 
+    const auto next = [&] { return static_cast<int>(model.blocks.size()); };
+    if (plan.tower) {
+        model.sections.push_back({base, 0, {next()}, 1});
+        model.blocks.push_back(build_embeddings(plan, ids, model.shared));
+        plan.tower(model, ids.features);
+    }
+    model.sections.push_back({base, 0, {next()}, 1});
     model.blocks.push_back(build_stem(plan, ids, model.shared));
-    model.sections.push_back({base, 0, {0}, 1});
+    const int first = next();
     for (const LayerPlan& layer : plan.kinds)
         model.blocks.push_back(build_decoder_layer(plan, layer, ids, model.shared));
     const std::string prefix = base + std::string(plan.layers) + ".{}.";
     if (plan.order.empty()) {
-        model.sections.push_back({prefix, 0, {1}, plan.layer_count});
+        model.sections.push_back({prefix, 0, {first}, plan.layer_count});
     } else {
         std::vector<int> kinds;
-        for (const int kind : plan.order) kinds.push_back(kind + 1);
+        for (const int kind : plan.order) kinds.push_back(kind + first);
         for (Section& section : sections_of(kinds, prefix))
             model.sections.push_back(std::move(section));
     }
@@ -207,6 +246,7 @@ Model build_decoder(const DecoderPlan& plan, Task task, std::int64_t labels, Pro
     model.inputs = {{"ids"}};
     if (task == Task::causal_lm) model.inputs.push_back({"labels"});
     if (task == Task::classification) model.inputs.push_back(class_labels(Rows::batch, labels, problem));
+    if (model.image.rows > 0) model.inputs.push_back({"pixels", Rows::images, model.image.pixels(), nullptr});
     model.facts.hidden_size = plan.hidden;
     model.facts.layers = plan.order.empty() ? plan.layer_count
                                             : static_cast<std::int64_t>(plan.order.size());

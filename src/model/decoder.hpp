@@ -155,6 +155,10 @@ struct DecoderPlan {
     std::int64_t predictor_layers = 0;
     WeightsOnly predictor_weights;
     bool head_is_embedding = false;      ///< the head multiplies by the embedding itself: no tensor
+    /// Images stand among the tokens: appends the blocks of a tower, which run between the embeddings and
+    /// the layers. `features`, of `Model::shared`, is what they make.
+    std::function<void(Model& model, int features)> tower;
+    std::int64_t image_tokens = 0;       ///< of each image
     std::string step_unsupported;
 
     [[nodiscard]] LayerPlan& layer() { return kinds.front(); }

@@ -13,6 +13,7 @@ struct SharedTensors {
     std::vector<int> cos, sin;  ///< by rotary table
     int full_mask = -1;
     int window_mask = -1;
+    int embeds = -1, features = -1;  ///< of tokens, and of the images that stand among them
 };
 
 /// The block of one kind of layer. `shared` are the tensors that `ids` refers to.

@@ -5,6 +5,7 @@
 /// configuration_NAME.py of the model type) unless a row says otherwise.
 
 #include "membudget/model.hpp"
+#include "model/contrastive.hpp"
 #include "model/decoder.hpp"
 #include "model/diffusion.hpp"
 #include "model/encoder.hpp"
@@ -749,7 +750,8 @@ constexpr Family kFamilies[] = {
      "LLaVA 1.5",
      "transformers 5.24 models/llava",
      build_parts_family<configure_llava>,
-     "text_config vision_config tie_word_embeddings multimodal_projector_bias=true",
+     "text_config vision_config tie_word_embeddings multimodal_projector_bias=true "
+     "projector_hidden_act=gelu vision_feature_layer=-2 vision_feature_select_strategy=default",
      kStoredLlava},
     {"bert",
      "BertForMaskedLM BertModel BertForPreTraining BertForSequenceClassification",
@@ -942,7 +944,8 @@ constexpr Family kFamilies[] = {
      "transformers 5.24 models/clip",
      build_parts_family<configure_clip_text>,
      "vocab_size=49408 hidden_size=512 intermediate_size=2048 projection_dim=512 "
-     "num_hidden_layers=12 num_attention_heads=8 max_position_embeddings=77",
+     "num_hidden_layers=12 num_attention_heads=8 max_position_embeddings=77 hidden_act=quick_gelu "
+     "attention_dropout=0.0 eos_token_id=49407",
      "^embeddings.=text_model.embeddings. ^encoder.=text_model.encoder. "
      "^final_layer_norm.=text_model.final_layer_norm."},
     {"clip",

@@ -4,7 +4,7 @@
 
 #include <fmt/format.h>
 
-#include "model/vision.hpp"
+#include "model/contrastive.hpp"
 
 namespace membudget {
 namespace {
@@ -31,35 +31,10 @@ void vit_layer(BlockBuilder& b, const Vit& vit) {
     b.norm_weights("layernorm_after", vit.hidden, norms::layer, kVision);
 }
 
-/// The text encoder of CLIP and SigLIP.
-struct ContrastiveText {
+/// The text decoder of BLIP.
+struct BlipText {
     std::int64_t hidden = 1, width = 1, layers = 1, vocabulary = 1, positions = 1;
 };
-
-ContrastiveText read_text(ConfigReader& config) {
-    ContrastiveText text;
-    text.hidden = config.size("hidden_size");
-    text.width = config.size("intermediate_size");
-    text.layers = config.size("num_hidden_layers", kLargestCount);
-    text.vocabulary = config.size("vocab_size", kLargestVocabulary);
-    text.positions = config.size("max_position_embeddings");
-    return text;
-}
-
-void add_text(Parts& parts, const std::string& prefix, const ContrastiveText& text) {
-    parts.add(prefix, "text embeddings", [&](BlockBuilder& b) {
-        b.parameter("embeddings.token_embedding.weight", {text.vocabulary, text.hidden},
-                    Component::embedding);
-        b.parameter("embeddings.position_embedding.weight", {text.positions, text.hidden},
-                    Component::embedding);
-    });
-    parts.add(prefix + "encoder.layers.{}.", "text layer",
-              [&](BlockBuilder& b) { contrastive_layer(b, text.hidden, text.width, Component::other); },
-              text.layers);
-    parts.add(prefix, "text norm", [&](BlockBuilder& b) {
-        b.norm_weights("final_layer_norm", text.hidden, norms::layer);
-    });
-}
 
 }  // namespace
 
@@ -227,53 +202,6 @@ void configure_resnet(ConfigReader& config, Parts& parts) {
         });
 }
 
-void configure_clip_text(ConfigReader& config, Parts& parts) {
-    const ContrastiveText text = read_text(config);
-    add_text(parts, parts.is("WithProjection") ? "text_model." : "", text);
-    if (parts.is("WithProjection"))
-        parts.add("", "projection", [&](BlockBuilder& b) {
-            b.linear_weights("text_projection", text.hidden, config.size("projection_dim"), false,
-                             Component::head);
-        });
-}
-
-void configure_clip(ConfigReader& config, Parts& parts) {
-    ConfigReader text_config = config.nested(
-        "text_config", "clip_text_model", families().find("clip_text_model")->keys);
-    ConfigReader vision_config =
-        config.nested("vision_config", "clip_vision_model", vision_keys::clip);
-    const ContrastiveText text = read_text(text_config);
-    const ContrastiveVision vision = read_clip_vision(vision_config);
-    const std::int64_t projection = config.size("projection_dim");
-    add_text(parts, "text_model.", text);
-    add_contrastive_vision(parts, "vision_model.", vision);
-    parts.add("", "projections", [&](BlockBuilder& b) {
-        b.parameter("logit_scale", {}, Component::other);
-        b.linear_weights("visual_projection", vision.hidden, projection, false, Component::head);
-        b.linear_weights("text_projection", text.hidden, projection, false, Component::head);
-    });
-}
-
-void configure_siglip(ConfigReader& config, Parts& parts) {
-    ConfigReader text_config = config.nested(
-        "text_config", "siglip_text_model",
-        "vocab_size=32000 hidden_size=768 intermediate_size=3072 num_hidden_layers=12 "
-        "num_attention_heads=12 max_position_embeddings=64 projection_size");
-    ConfigReader vision_config =
-        config.nested("vision_config", "siglip_vision_model", vision_keys::siglip);
-    const ContrastiveText text = read_text(text_config);
-    const std::int64_t projection = text_config.size_or("projection_size", text.hidden);
-    const ContrastiveVision vision = read_siglip_vision(vision_config);
-    add_text(parts, "text_model.", text);
-    add_contrastive_vision(parts, "vision_model.", vision);
-    parts.add("", "heads", [&](BlockBuilder& b) {
-        b.parameter("logit_scale", {1}, Component::other);
-        b.parameter("logit_bias", {1}, Component::other);
-        b.linear_weights("text_model.head", text.hidden, projection, true, Component::head);
-    });
-    add_siglip_head(parts, "vision_model.head.", vision, Component::head);
-}
-
 void configure_blip(ConfigReader& config, Parts& parts) {
     ConfigReader vision_config = config.nested(
         "vision_config", "blip_vision_model",
@@ -283,8 +211,13 @@ void configure_blip(ConfigReader& config, Parts& parts) {
         "text_config", "blip_text_model",
         "vocab_size=30524 hidden_size=768 encoder_hidden_size=768 intermediate_size=3072 "
         "num_hidden_layers=12 num_attention_heads=8 max_position_embeddings=512");
-    const ContrastiveVision v = read_siglip_vision(vision_config);
-    const ContrastiveText t = read_text(text_config);
+    const ContrastiveVision v = read_vision_sizes(vision_config);
+    BlipText t;
+    t.hidden = text_config.size("hidden_size");
+    t.width = text_config.size("intermediate_size");
+    t.layers = text_config.size("num_hidden_layers", kLargestCount);
+    t.vocabulary = text_config.size("vocab_size", kLargestVocabulary);
+    t.positions = text_config.size("max_position_embeddings");
     const std::int64_t encoder = text_config.size("encoder_hidden_size");
     parts.add("vision_model.", "patch embedding", [&](BlockBuilder& b) {
         b.parameter("embeddings.class_embedding", {1, 1, v.hidden}, kVision);

@@ -1,6 +1,6 @@
 #pragma once
 
-/// Image classifiers and encoders, and the contrastive pairs of image and text: parameters only.
+/// Image classifiers and encoders: parameters only.
 
 #include "model/parts.hpp"
 
@@ -9,9 +9,6 @@ namespace membudget {
 void configure_swin(ConfigReader& config, Parts& parts);
 void configure_convnext(ConfigReader& config, Parts& parts);
 void configure_resnet(ConfigReader& config, Parts& parts);
-void configure_clip_text(ConfigReader& config, Parts& parts);
-void configure_clip(ConfigReader& config, Parts& parts);
-void configure_siglip(ConfigReader& config, Parts& parts);
 void configure_blip(ConfigReader& config, Parts& parts);
 
 }  // namespace membudget

@@ -143,6 +143,10 @@ std::string_view name_of(OpKind kind) {
         case OpKind::conv_patches: return "conv_patches";
         case OpKind::concat: return "concat";
         case OpKind::mean_patches: return "mean_patches";
+        case OpKind::attention_pool: return "attention_pool";
+        case OpKind::pick_token: return "pick_token";
+        case OpKind::contrastive_loss: return "contrastive_loss";
+        case OpKind::join_images: return "join_images";
         case OpKind::latent_expand: return "latent_expand";
         case OpKind::rotary_tables: return "rotary_tables";
         case OpKind::attention_mask: return "attention_mask";

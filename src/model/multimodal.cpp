@@ -4,6 +4,7 @@
 
 #include <fmt/format.h>
 
+#include "model/contrastive.hpp"
 #include "model/hybrid.hpp"
 #include "model/llama_like.hpp"
 #include "model/moe.hpp"
@@ -94,6 +95,7 @@ void read_any_text(ConfigReader& config, std::string_view key, std::string_view 
 }  // namespace
 
 void configure_gemma3_vl(ConfigReader& config, Parts& parts) {
+    parts.model().step_unsupported = "only the parameters of this family are modelled yet";
     DecoderPlan plan = language_model();
     ConfigReader text =
         config.nested("text_config", "gemma3_text", families().find("gemma3_text")->keys);
@@ -102,7 +104,6 @@ void configure_gemma3_vl(ConfigReader& config, Parts& parts) {
                                                vision_keys::siglip);
     const ContrastiveVision vision = read_siglip_vision(vision_config);
     add_contrastive_vision(parts, "model.vision_tower.", vision);
-    add_siglip_head(parts, "model.vision_tower.head.", vision, kVision);
     parts.add("model.multi_modal_projector.", "projector", [&](BlockBuilder& b) {
         b.parameter("mm_input_projection_weight", {vision.hidden, plan.hidden}, kVision);
         b.norm_weights("mm_soft_emb_norm", vision.hidden, norms::rms_one_plus, kVision);
@@ -196,19 +197,114 @@ void configure_internvl_chat(ConfigReader& config, Parts& parts) {
     parts.add_decoder(plan);
 }
 
+namespace {
+
+/// How LLaVA takes the features of an image from its tower.
+struct LlavaVision {
+    ContrastiveVision tower;
+    std::int64_t chosen = 0;     ///< layers before the hidden states that the projector reads
+    std::int64_t joined = 1;     ///< hidden states of so many layers are concatenated
+    bool without_class = true;   ///< the class token is left out
+    Act act = Act::gelu;
+    bool bias = true;
+
+    [[nodiscard]] std::int64_t tokens() const { return tower.patches + (without_class ? 0 : 1); }
+};
+
+LlavaVision read_llava_vision(ConfigReader& config) {
+    LlavaVision v;
+    ConfigReader vision_config =
+        config.nested("vision_config", "clip_vision_model", vision_keys::clip_in_llava);
+    v.tower = read_clip_vision(vision_config);
+    v.bias = config.flag("multimodal_projector_bias");
+    v.act = config.activation("projector_hidden_act");
+    v.without_class = config.text("vision_feature_select_strategy") == "default";
+    const std::string_view key = "vision_feature_layer";
+    if (const KeyTree* layers = config.raw(key); layers != nullptr && layers->is(KeyTree::Kind::array)) {
+        v.joined = std::max<std::int64_t>(1, static_cast<std::int64_t>(layers->items().size()));
+        v.chosen = v.tower.layers;
+        return v;
+    }
+    const double index = config.number(key);
+    const auto layers = static_cast<double>(v.tower.layers);
+    if (!(index >= -layers && index <= layers) || index == 0)
+        config.invalid(key, fmt::format("expected a layer of the vision tower, which has {}", v.tower.layers));
+    else
+        v.chosen = static_cast<std::int64_t>(index < 0 ? layers + 1 + index : index);
+    return v;
+}
+
+/// What LLaVA does after the layers of the tower that it reads: the rest of the tower, whose results nothing
+/// reads, and the projector [transformers models/llava/modeling_llava.py LlavaModel.get_image_features].
+Block llava_projector(const LlavaVision& v, std::int64_t hidden, std::vector<Tensor>& shared, int features) {
+    const std::string tower = "model.vision_tower";
+    const std::string projector = "model.multi_modal_projector";
+    const std::int64_t width = v.tower.hidden;
+    BlockBuilder b("projector");
+    const auto keep = [&](int tensor, std::string name) {  // a field of the outputs
+        const int index = declare_tensor(shared, std::move(name), width, Rows::patches);
+        shared.back().held = Held::until_outputs_end;
+        b.share(tensor, index, shared.back());
+    };
+    const int x = b.tensor("hidden states", width, Rows::patches);
+    const int input = b.input(width, Rows::patches);
+    b.op(OpKind::split, "hidden states", place::residual, {input}, {x}).attributes.same = true;
+    keep(x, "image hidden states");
+    int last = x;
+    for (std::int64_t i = v.chosen; i < v.tower.layers; ++i)
+        last = add_vision_layer(b, v.tower, fmt::format("{}.encoder.layers.{}", tower, i), last);
+    if (last != x) keep(last, "last image hidden states");
+    const std::string norm = join(tower, "post_layernorm");
+    b.norm_weights(norm, width, norms::layer, kVision);
+    const int token = b.tensor("class token", width, Rows::images);
+    b.op(OpKind::split, "class token", place::norm, {last}, {token}).attributes.sliced = true;
+    b.hold(b.norm(token, norm, norms::layer));
+    b.end_base_model();
+
+    const Place place{place::embedding.term, kVision};
+    int y = b.tensor("selected features", width * v.joined, Rows::images);
+    b.set_times(y, v.tokens());
+    OpAttributes& selected = b.op(OpKind::split, "selected features", place, {x}, {y}).attributes;
+    selected.sliced = v.without_class;
+    selected.same = !v.without_class;
+    y = b.linear(y, join(projector, "linear_1"), hidden, v.bias, place);
+    b.last_op().attributes.strided = v.without_class;
+    y = b.activation(y, join(projector, "act"), v.act, place);
+    y = b.linear(y, join(projector, "linear_2"), hidden, v.bias, place);
+    b.share(y, features, shared[static_cast<std::size_t>(features)]);
+    Block block = std::move(b).finish(-1);
+    for (Op& op : block.ops) {
+        if (op.name.starts_with(tower)) op.reader = Reader::outputs;
+        // The projector's result takes the place of the pooled one.
+        if (op.name == norm || op.name == "class token") op.reader = Reader::nobody;
+    }
+    return block;
+}
+
+void add_llava_tower(Model& model, const LlavaVision& v, std::int64_t hidden, int features) {
+    const auto add = [&](std::string prefix, Block block, std::int64_t count) {
+        model.sections.push_back({std::move(prefix), 0, {static_cast<int>(model.blocks.size())}, count});
+        model.blocks.push_back(std::move(block));
+    };
+    add("model.vision_tower.", contrastive_vision_stem(v.tower), 1);
+    add("model.vision_tower.encoder.layers.{}.", contrastive_vision_layer(v.tower), v.chosen);
+    add("", llava_projector(v, hidden, model.shared, features), 1);
+    model.image = v.tower.shape();
+    model.image.tokens = v.tokens();
+}
+
+}  // namespace
+
 void configure_llava(ConfigReader& config, Parts& parts) {
     DecoderPlan plan = language_model();
     read_any_text(config, "text_config", "llama", plan);
     plan.base = "model.language_model";
-    ConfigReader vision_config =
-        config.nested("vision_config", "clip_vision_model", vision_keys::clip_in_llava);
-    const ContrastiveVision vision = read_clip_vision(vision_config);
-    add_contrastive_vision(parts, "model.vision_tower.", vision);
-    const bool bias = config.flag("multimodal_projector_bias");
-    parts.add("model.multi_modal_projector.", "projector", [&](BlockBuilder& b) {
-        b.linear_weights("linear_1", vision.hidden, plan.hidden, bias, kVision);
-        b.linear_weights("linear_2", plan.hidden, plan.hidden, bias, kVision);
-    });
+    const LlavaVision v = read_llava_vision(config);
+    if (!config.diagnostics().empty()) return;
+    plan.image_tokens = v.tokens();
+    if (v.joined > 1)
+        plan.step_unsupported = "features of several layers of the vision tower are not modelled";
+    plan.tower = [&](Model& model, int features) { add_llava_tower(model, v, plan.hidden, features); };
     parts.add_decoder(plan);
 }
 

@@ -30,6 +30,11 @@ void Parts::add_decoder(const DecoderPlan& plan) {
     }
     model_.shared = std::move(decoder.shared);
     model_.facts = decoder.facts;
+    if (!plan.tower) return;
+    has_step_ = true;
+    model_.inputs = std::move(decoder.inputs);
+    model_.image = decoder.image;
+    model_.step_unsupported = plan.step_unsupported;
 }
 
 Result<Model> parts_family(const Family& family, const KeyTree& config,

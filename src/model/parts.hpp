@@ -25,7 +25,7 @@ public:
     /// `count` copies of a block whose ops are known; with one, the step is known of all.
     void add(std::string prefix, Block block, std::int64_t count = 1, std::int64_t first = 0);
     [[nodiscard]] bool has_step() const { return has_step_; }
-    /// A whole decoder with its head; its step is not modelled in a model of parts.
+    /// A whole decoder with its head; its step is modelled if its plan has a tower, and no part is before.
     void add_decoder(const DecoderPlan& plan);
 
     /// The class to build, and whether its name ends so.

@@ -35,67 +35,6 @@ void gated_mlp(BlockBuilder& b, std::string_view module, std::int64_t hidden, st
 
 }  // namespace
 
-void contrastive_layer(BlockBuilder& b, std::int64_t hidden, std::int64_t width,
-                       Component component) {
-    b.norm_weights("layer_norm1", hidden, norms::layer, component);
-    for (const std::string_view name : {"k_proj", "v_proj", "q_proj", "out_proj"})
-        b.linear_weights(join("self_attn", name), hidden, hidden, true, component);
-    b.norm_weights("layer_norm2", hidden, norms::layer, component);
-    b.linear_weights("mlp.fc1", hidden, width, true, component);
-    b.linear_weights("mlp.fc2", width, hidden, true, component);
-}
-
-ContrastiveVision read_siglip_vision(ConfigReader& config) {
-    ContrastiveVision vision;
-    vision.hidden = config.size("hidden_size");
-    vision.width = config.size("intermediate_size");
-    vision.layers = config.size("num_hidden_layers", kLargestCount);
-    vision.channels = config.size("num_channels", kLargestCount);
-    vision.patch = config.size("patch_size", kLargestCount);
-    vision.patches = patch_count(config.size("image_size", kLargestCount), vision.patch);
-    vision.head = config.knows("vision_use_head") && config.flag("vision_use_head");
-    return vision;
-}
-
-void add_siglip_head(Parts& parts, std::string_view prefix, const ContrastiveVision& v,
-                     Component component) {
-    if (!v.head) return;
-    parts.add(std::string(prefix), "vision head", [&](BlockBuilder& b) {
-        // A learned query attends to the patches.
-        b.parameter("probe", {1, 1, v.hidden}, component);
-        b.parameter("attention.in_proj_weight", {3 * v.hidden, v.hidden}, component);
-        b.parameter("attention.in_proj_bias", {3 * v.hidden}, component);
-        b.linear_weights("attention.out_proj", v.hidden, v.hidden, true, component);
-        b.norm_weights("layernorm", v.hidden, norms::layer, component);
-        b.linear_weights("mlp.fc1", v.hidden, v.width, true, component);
-        b.linear_weights("mlp.fc2", v.width, v.hidden, true, component);
-    });
-}
-
-ContrastiveVision read_clip_vision(ConfigReader& config) {
-    ContrastiveVision vision = read_siglip_vision(config);
-    vision.clip = true;
-    return vision;
-}
-
-void add_contrastive_vision(Parts& parts, std::string_view prefix, const ContrastiveVision& v) {
-    const std::string root(prefix);
-    parts.add(root, "patch embedding", [&](BlockBuilder& b) {
-        if (v.clip) b.parameter("embeddings.class_embedding", {v.hidden}, kVision);
-        convolution(b, "embeddings.patch_embedding", v.hidden, v.channels, {v.patch, v.patch},
-                    !v.clip);
-        b.parameter("embeddings.position_embedding.weight", {v.patches + (v.clip ? 1 : 0), v.hidden},
-                    kVision);
-        // The class spells it so.
-        if (v.clip) b.norm_weights("pre_layrnorm", v.hidden, norms::layer, kVision);
-    });
-    parts.add(root + "encoder.layers.{}.", "vision layer",
-              [&](BlockBuilder& b) { contrastive_layer(b, v.hidden, v.width, kVision); }, v.layers);
-    parts.add(root, "vision norm", [&](BlockBuilder& b) {
-        b.norm_weights("post_layernorm", v.hidden, norms::layer, kVision);
-    });
-}
-
 void add_qwen2_vision(Parts& parts, ConfigReader& outer) {
     ConfigReader config = outer.nested(
         "vision_config", "qwen2_vl vision",

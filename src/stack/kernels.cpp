@@ -123,6 +123,21 @@ constexpr Kernel kKernels[] = {
     {"torch", OpKind::mean_patches, "a mean; its gradient is as large as the patches",
      kernel::mean_patches,
      "transformers models/dinov2/modeling_dinov2.py Dinov2ForImageClassification.forward"},
+    {"torch", OpKind::attention_pool,
+     "nn.MultiheadAttention of one query per image: keys and values in one product, copied apart",
+     kernel::attention_pool,
+     "torch/nn/functional.py multi_head_attention_forward; transformers models/siglip/modeling_siglip.py "
+     "SiglipMultiheadAttentionPoolingHead.forward"},
+    {"torch", OpKind::pick_token, "indexing; its gradient is as large as all tokens", kernel::pick_token,
+     "transformers models/clip/modeling_clip.py CLIPTextModel.forward"},
+    {"hf", OpKind::contrastive_loss,
+     "embeddings over their norms, their products, and cross-entropy both ways; with a bias the sigmoid of "
+     "each pair",
+     kernel::contrastive_loss,
+     "transformers models/clip/modeling_clip.py CLIPModel.forward, models/siglip/modeling_siglip.py "
+     "SiglipModel.forward"},
+    {"torch", OpKind::join_images, "masked_scatter of all images' features, copied together",
+     kernel::join_images, "transformers models/llava/modeling_llava.py LlavaModel.forward"},
     {"hf", OpKind::rotary_tables, "cos and sin, computed in fp32 and cast", kernel::rotary_tables,
      "transformers models/llama/modeling_llama.py LlamaRotaryEmbedding.forward"},
     {"sdpa", OpKind::attention_mask,

@@ -72,6 +72,21 @@ void conv_patches(KernelCall& call);
 void concat(KernelCall& call);
 void mean_patches(KernelCall& call);
 
+void join_images(KernelCall& call);
+
+// kernels_contrastive.cpp
+void pick_token(KernelCall& call);
+void attention_pool(KernelCall& call);
+void contrastive_loss(KernelCall& call);
+
+/// Rows, inputs and outputs of a linear module.
+struct LinearShape {
+    std::int64_t rows = 0, in = 0, out = 0;
+};
+/// `F.linear` of an input that is not contiguous: it is copied, and the bias added in place
+/// [aten/src/ATen/native/Linear.cpp linear].
+[[nodiscard]] Ref linear_of_strided(Tape& tape, Ref x, Ref weight, Ref bias, LinearShape shape);
+
 // kernels_linear_loss.cpp
 void torchtune_chunked_loss(KernelCall& call);
 void litgpt_chunked_loss(KernelCall& call);

@@ -171,6 +171,10 @@ Ref product(const Module& module) {
             weight = call.tape.cast(std::move(weight), *call.tape.autocast());
         Ref x = call.in(0);
         if (call.attributes().cast_to_weight) x = call.tape.cast(std::move(x), call.parameter(0).dtype());
+        // A cast fills the gaps.
+        if (call.attributes().strided && call.tape.autocast() == nullptr && call.extents.images > 1)
+            return linear_of_strided(call.tape, std::move(x), std::move(weight), module.bias(),
+                                     {module.rows, module.in, module.out});
         return call.tape.linear(std::move(x), std::move(weight), module.bias(), module.rows, module.in, module.out);
     }
     switch (module.weight.quantization->product) {

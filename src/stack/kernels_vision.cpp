@@ -60,4 +60,46 @@ void mean_patches(KernelCall& call) {
     call.out(0, call.tape.mean(call.in(0), call.numel(call.output_tensor(0))));
 }
 
+void join_images(KernelCall& call) {
+    Tape& tape = call.tape;
+    const Ref embeds = call.in(0);
+    const Ref features = call.in(1);
+    const std::int64_t numel = embeds.numel();
+    const bool cuda = tape.backend() == Backend::cuda;
+    Ref joined;
+    {  // a list of images, concatenated
+        const std::vector<std::int64_t> each(static_cast<std::size_t>(call.extents.images),
+                                             features.numel() / call.extents.images);
+        std::vector<Ref> images = tape.chunk(features, each);
+        joined = tape.cat(images);
+    }
+    joined = tape.cast(std::move(joined), embeds.dtype());
+    const Ref mask = tape.fresh(call.rows(call.output_tensor(2)), dtype::boolean, "places of images");
+    Ref out = tape.fresh(numel, embeds.dtype(), "output");
+    if (cuda) {  // [aten/src/ATen/native/cuda/IndexKernel.cpp masked_scatter__cuda, .cu launch_masked_scatter_kernel]
+        const Ref sums = tape.fresh(numel, dtype::int64, "sums of the mask");
+        const Ref expanded = tape.fresh(numel, dtype::boolean, "expanded mask");
+    }
+    {
+        Tape::NodeBuilder node(tape, "masked_scatter", {&embeds, &joined});
+        node.save(mask);
+        node.grad(0, "masked grad");
+        std::int16_t places = -1;
+        if (cuda && node.needs(1)) {
+            // Selected by the three coordinates of each place [cuda/IndexKernel.cpp masked_select_out_cuda_impl,
+            // cuda/Nonzero.cu].
+            constexpr std::int64_t kDimensions = 3;
+            const std::int16_t expanded = node.temp(numel, "expanded mask");
+            places = node.temp(byte_count(detail::checked_mul(joined.numel(), kDimensions), dtype::int64), "places");
+            node.drop(expanded);
+        }
+        node.grad(1, "selected grad");
+        if (places >= 0) node.drop(places);
+        node.finish(out);
+    }
+    call.out(0, std::move(out));
+    call.out(1, std::move(joined));
+    call.out(2, mask);
+}
+
 }  // namespace membudget::kernel

@@ -30,7 +30,7 @@ BlockRun::BlockRun(const StepContext& context, const Block& block,
         Leaf leaf;
         leaf.numel = parameter.elements().count();
         leaf.dtype = parameter.dtype != nullptr ? parameter.dtype : context.parameters;
-        leaf.trainable = parameter.trainable;
+        leaf.trainable = parameter.trainable || parameter.unreached;
         leaf.has_grad = options.gradients == GradientMode::add;
         leaf.collect = options.gradients == GradientMode::collect;
         if (options.gradients == GradientMode::consume)
@@ -159,7 +159,11 @@ void BlockRun::run_op(std::size_t index) {
     if (caches(op)) update_cache(op);
     KernelCall call = call_of(op);
     call.early = std::move(early_results_[index]);
+    const bool records = tape_.grad_enabled();
+    tape_.set_grad_enabled(records && op.reader != Reader::nobody);
+    tape_.set_unreached(op.reader == Reader::outputs);
     job.kernel(op.kind).run(call);
+    tape_.set_grad_enabled(records);
     call.early.reset();
     for (Ref& local : locals) locals_.emplace_back(std::move(local), scope_end(index));
     locals.clear();
@@ -436,6 +440,11 @@ Tape::BoundaryGradient BlockRun::backward(std::vector<Event>& events, Tape::Boun
 void BlockRun::drop_input_gradients(std::vector<Event>& events) {
     tape_.record_to(&events);
     tape_.drop_input_gradients();
+}
+
+void BlockRun::drop_unreached(std::vector<Event>& events) {
+    tape_.record_to(&events);
+    tape_.release_unreached();
 }
 
 void BlockRun::release_collected(std::vector<Event>& events) {

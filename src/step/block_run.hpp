@@ -137,6 +137,8 @@ public:
     Tape::BoundaryGradient backward(std::vector<Event>& events, Tape::BoundaryGradient of_output,
                                     WaitingGradients& waiting);
     void release_collected(std::vector<Event>& events);
+    /// The outputs' names for results that the loss does not read go, and with them the graph behind.
+    void drop_unreached(std::vector<Event>& events);
     /// `.grad` of the embeddings' output goes with the graph.
     void drop_input_gradients(std::vector<Event>& events);
 

@@ -94,7 +94,7 @@ void Communication::reduce(const Block& block, std::vector<Event>& events) {
 }
 
 void Communication::reduced(const Block& block, bool first_micro_batch, std::vector<Event>& events) {
-    if (!reduces() || !gathers() || books_.gradients_stay()) return;
+    if (!reduces() || !gathers() || books_.gradients_exist()) return;
     const std::vector<Event> shards = books_.gradients(block);
     events.insert(events.end(), shards.begin(), shards.end());
     if (!first_micro_batch) free_all(shards, events);  // added to the shards that exist
@@ -108,7 +108,7 @@ void Communication::begin_backward(bool first_micro_batch, std::vector<Event>& e
             books_.buffer(events, kBuckets, byte_count(sharding.reduce_bucket_elements, books_.gradient_type()),
                           "bucket");
     // ZeRO-2 copies its part of the gradients into one buffer; whole gradients go bucket by bucket.
-    if (reduces() && !gathers() && first_micro_batch && !books_.gradients_stay()) {
+    if (reduces() && !gathers() && first_micro_batch && !books_.gradients_exist()) {
         const std::vector<Event> shards = books_.gradients();
         events.insert(events.end(), shards.begin(), shards.end());
     }

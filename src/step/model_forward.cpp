@@ -14,7 +14,7 @@ bool same(const BlockInput& a, const BlockInput& b) {
 bool is_loss(OpKind kind) {
     return kind == OpKind::causal_lm_loss || kind == OpKind::masked_lm_loss ||
            kind == OpKind::pooler_loss || kind == OpKind::classification_loss ||
-           kind == OpKind::linear_loss;
+           kind == OpKind::linear_loss || kind == OpKind::contrastive_loss;
 }
 
 /// The first op of the loss; without one the number of ops.
@@ -23,6 +23,15 @@ std::size_t loss_begin(const Block& block) {
     for (std::size_t i = block.ops.size(); i-- > 0;)
         if (is_loss(block.ops[i].kind)) begin = i;
     return begin;
+}
+
+/// How many of the first ops it takes until the last one that reads a shared tensor has run.
+std::size_t last_reader(const Block& block, std::size_t shared) {
+    std::size_t end = 0;
+    for (std::size_t i = 0; i < block.ops.size(); ++i)
+        for (const int input : block.ops[i].inputs)
+            if (block.tensors[static_cast<std::size_t>(input)].shared == static_cast<int>(shared)) end = i + 1;
+    return end;
 }
 
 }  // namespace
@@ -163,7 +172,16 @@ void ModelPass::forward_stem(std::size_t run_index, BlockInput& input, std::vect
     const Block& one = block(stem.layer.block);
     std::vector<Event> events;
     communication_.before_forward(one, events);
-    stem.run->forward(events, 0, stem.run->ops());
+    // What an earlier chain made for this stem alone (words without their images) has no name beyond it.
+    std::size_t done = 0;
+    for (std::size_t i = 0; i < shared_.size(); ++i) {
+        if (maker_[i] < 0 || !stem.run->reads_shared(i) || model_.shared[i].held != Held::until_last_read) continue;
+        const std::size_t read = last_reader(one, i);
+        if (read > done) stem.run->forward(events, done, read);
+        done = std::max(done, read);
+        drop_name(i, events);
+    }
+    stem.run->forward(events, done, stem.run->ops());
     communication_.after_forward(one, events);
     note_makers(visits_.size() - 1);
     if (one.output >= 0) input = stem.run->hand_over_output();

@@ -43,6 +43,8 @@ void ModelPass::drop_outputs(Phase phase, std::vector<StepNode>& out) {
     }
     std::vector<Event> events;
     visits_.back()->run->drop_kept(events);
+    for (const auto& visit : visits_)
+        if (visit->single) visit->run->drop_unreached(events);
     visits_.front()->run->drop_input_gradients(events);
     for (std::size_t i = 0; i < shared_.size(); ++i) {
         if (maker_[i] < 0 || model_.shared[i].held != Held::until_outputs_end) continue;

@@ -220,7 +220,7 @@ void StepBuilder::derive() {
     const GradientMode later = job_.optimizer.in_backward ? GradientMode::consume
                                : communication.reduces()  ? GradientMode::collect
                                                           : GradientMode::add;
-    const bool becomes = !job_.optimizer.in_backward && !communication.reduces() && !stay;
+    const bool becomes = !job_.optimizer.in_backward && !communication.reduces() && !books.gradients_exist();
     const std::int64_t n = job_.micro_batches;
     if (job_.carry_outputs && job_.steady) pass_->begin_with_outputs();
     std::vector<StepNode> ends;  // what the loop lets go of before the next micro-batch, or at last

@@ -91,13 +91,17 @@ StateBooks::StateBooks(const Job& job, TermTable& terms, std::vector<TermNote>& 
     });
 }
 
-bool StateBooks::gradients_stay() const {
+bool StateBooks::gradients_stay() const { return in_buffers() || !job_.zero_grad_to_none; }
+
+bool StateBooks::gradients_exist() const { return in_buffers() || (!job_.zero_grad_to_none && job_.steady); }
+
+bool StateBooks::in_buffers() const {
     // ZeRO-3 keeps its shards of the gradients in one buffer from construction on
     // [DeepSpeed runtime/zero/stage3.py grad_partitions_flat_buffer].
     const Sharding& sharding = *job_.data.sharding;
     const bool one_buffer = job_.data.shard > 1 && sharding.gathers_parameters &&
                             sharding.gradients == Partition::flat && !sharding.group_per_block;
-    return job_.precision.gradient_buffer || !job_.zero_grad_to_none || one_buffer;
+    return job_.precision.gradient_buffer || one_buffer;
 }
 
 std::vector<Event> StateBooks::start() {
@@ -109,7 +113,7 @@ std::vector<Event> StateBooks::start() {
     };
     parameters(events);
     master_weights(events);
-    if (gradients_stay() && !job_.optimizer.in_backward) {
+    if (gradients_exist() && !job_.optimizer.in_backward) {
         const std::vector<Event> held = gradients();
         events.insert(events.end(), held.begin(), held.end());
     }

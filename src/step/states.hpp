@@ -46,6 +46,8 @@ public:
     [[nodiscard]] std::vector<Event> gradients(const Block& block);
     /// True when gradients live in buffers, or are kept between steps.
     [[nodiscard]] bool gradients_stay() const;
+    /// True when they are there as the step begins: what is kept was made by the step before.
+    [[nodiscard]] bool gradients_exist() const;
 
     /// Bytes of one contiguous buffer, allocated under `path`.
     void buffer(std::vector<Event>& events, std::string_view path, std::int64_t bytes, const char* what);
@@ -53,6 +55,7 @@ public:
     [[nodiscard]] const Dtype& gradient_type() const;
 
 private:
+    [[nodiscard]] bool in_buffers() const;
     void array(std::vector<Event>& events, const StateArray& array, const std::vector<TensorGroup>& groups);
     /// The parameters, under the terms that tell apart what becomes of them.
     void parameters(std::vector<Event>& events);

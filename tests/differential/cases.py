@@ -158,12 +158,43 @@ def losses() -> list[dict[str, Any]]:
     ]
 
 
+def towers() -> list[dict[str, Any]]:
+    """Vision towers as they are used: the last layer but one is read, and the tower is often frozen."""
+    dims = Dims(hidden=256, intermediate=704, layers=3, heads=4, kv_heads=2, vocab=1000, batch=3, seq=64, image=64)
+    one = Dims(**(vars(dims) | {"batch": 1}))
+    common = {"attn_implementation": "sdpa", "optimizer": OPTIMIZERS[2][1], "keep_outputs": False}
+    mixed = {"autocast": "bfloat16", "keep_outputs": True}
+    frozen = {"param_dtype": "bfloat16", "frozen": ["vision_tower"]}
+    forms = [
+        (dims, {}, {}),
+        (dims, {}, mixed),
+        (one, {}, {"keep_outputs": True, "set_to_none": False}),
+        (dims, {}, frozen),
+        (dims, {"vision_feature_select_strategy": "full"}, frozen | {"checkpointing": "non_reentrant"}),
+        (one, {"vision_feature_layer": 2}, frozen | {"frozen": ["vision_tower", "embed"], "checkpointing": "reentrant"}),
+        (dims, {"pairs": True}, mixed | {"attn_implementation": "eager"}),
+    ]
+    cases = []
+    for number, (sizes, config, training) in enumerate(forms):
+        case = make_case("llava", sizes, common | training)
+        images = 2 if config.pop("pairs", False) else 1
+        case["config"] |= {"vision_feature_layer": -2} | config
+        tokens = (sizes.image // sizes.patch) ** 2 + (config.get("vision_feature_select_strategy") == "full")
+        inputs = case["inputs"]
+        inputs["input_ids"]["fill"] = [[1 + i * tokens, 1 + (i + 1) * tokens, sizes.vocab - 1] for i in range(images)]
+        for name in ("input_ids", "labels"):
+            inputs[name]["shape"] = [sizes.batch, sizes.seq + images * tokens]
+        inputs["pixel_values"]["shape"][0] = images * sizes.batch
+        cases.append({"name": f"towers-{number}"} | case)
+    return cases
+
+
 def main() -> None:
     """Prints the cases as JSON lines."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--seed", type=int, default=SEED)
     arguments = parser.parse_args()
-    for case in draw(arguments.seed) + adapters() + losses():
+    for case in draw(arguments.seed) + adapters() + losses() + towers():
         json.dump(case, sys.stdout, sort_keys=True)
         print()
 

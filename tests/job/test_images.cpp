@@ -52,6 +52,24 @@ TEST_CASE("an image model has no sequence length, and a text model no images", "
           "/training/images: expected no images, which the model does not read; got 1");
 }
 
+TEST_CASE("pairs have one image for each text, and a sequence holds the places of its images", "[job]") {
+    const std::string vision = R"("vision_config": {"hidden_size": 64, "intermediate_size": 128,
+        "num_hidden_layers": 2, "num_attention_heads": 4, "image_size": 32, "patch_size": 8})";
+    const std::string text = R"("text_config": {"model_type": "llama", "vocab_size": 512, "hidden_size": 64,
+        "intermediate_size": 128, "num_hidden_layers": 2, "num_attention_heads": 4}, )";
+    const auto model = [&](const char* family) {
+        return R"({"family": ")" + std::string(family) + "\", " + text + vision + "}";
+    };
+    CHECK(problem(model("clip"), {{"micro_batch_size", "2"}, {"sequence_length", "8"}, {"images", "2"}}) ==
+          "/training/images: expected 1: the loss compares each text with one image; got 2");
+    CHECK(problem(model("llava"), {{"micro_batch_size", "2"}, {"sequence_length", "31"}, {"images", "2"}}) ==
+          "/training/sequence_length: expected at least the 32 tokens whose place 2 images take; got 31");
+    const Job job =
+        job_of_text(spec_text(model("llava"), {{"micro_batch_size", "2"}, {"sequence_length", "32"}, {"images", "2"}}));
+    CHECK(job.extents.images == 4);
+    CHECK(job.extents.patches == 4 * (16 + 1));
+}
+
 TEST_CASE("a parameter that no op uses is not trained", "[job]") {
     const auto trainable = [](std::string_view more) {
         const Job job = job_of_text(spec_text(tiny("dinov2", more), {{"micro_batch_size", "1"}}));

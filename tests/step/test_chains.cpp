@@ -34,7 +34,23 @@ constexpr std::string_view kDeberta = R"("family": "deberta-v2", "vocab_size": 5
     "num_hidden_layers": #, "num_attention_heads": 4, "intermediate_size": 128, "max_position_embeddings": 64,
     "relative_attention": true, "pos_att_type": ["p2c", "c2p"], "norm_rel_ebd": "layer_norm")";
 
-constexpr std::string_view kModels[] = {kT5, kBart, kWhisper, kDeberta};
+constexpr std::string_view kClip = R"("family": "clip", "projection_dim": 24,
+    "text_config": {"vocab_size": 512, "hidden_size": 64, "intermediate_size": 128, "num_hidden_layers": #,
+        "num_attention_heads": 4, "max_position_embeddings": 128},
+    "vision_config": {"hidden_size": 48, "intermediate_size": 96, "num_hidden_layers": #,
+        "num_attention_heads": 4, "image_size": 32, "patch_size": 8})";
+constexpr std::string_view kSiglip = R"("family": "siglip",
+    "text_config": {"vocab_size": 512, "hidden_size": 64, "intermediate_size": 128, "num_hidden_layers": #,
+        "num_attention_heads": 4, "max_position_embeddings": 128},
+    "vision_config": {"hidden_size": 64, "intermediate_size": 96, "num_hidden_layers": #,
+        "num_attention_heads": 4, "image_size": 32, "patch_size": 8})";
+constexpr std::string_view kLlava = R"("family": "llava",
+    "text_config": {"model_type": "llama", "vocab_size": 512, "hidden_size": 64, "intermediate_size": 176,
+        "num_hidden_layers": #, "num_attention_heads": 4, "num_key_value_heads": 2},
+    "vision_config": {"hidden_size": 48, "intermediate_size": 96, "num_hidden_layers": #,
+        "num_attention_heads": 4, "image_size": 32, "patch_size": 8})";
+
+constexpr std::string_view kModels[] = {kT5, kBart, kWhisper, kDeberta, kClip, kSiglip, kLlava};
 
 /// The same model with a section for each copy of a block: nothing is taken to repeat.
 Job without_repetition(const Job& job) {
@@ -129,6 +145,41 @@ TEST_CASE("source and target lengths count apart", "[step]") {
     CHECK(peak("32", "64") > peak("32", "32"));
     // The target's logits weigh more than the source.
     CHECK(peak("32", "64") > peak("64", "32"));
+}
+
+TEST_CASE("a frozen tower keeps nothing for backward", "[step]") {
+    const auto kept = [](int layers_of_tower, bool frozen) {
+        std::string model = layers(kLlava, 2);
+        const std::string count = "\"num_hidden_layers\": ";
+        model.replace(model.rfind(count), count.size() + 1, count + std::to_string(layers_of_tower));
+        Settings training{{"optimizer", "sgd"}, {"precision", "fp32"}};
+        if (frozen) training.emplace_back("freeze", R"(["model.vision_tower"])");
+        const Step step = simulate_step(job_of(model, training));
+        std::int64_t most = 0;
+        for (std::size_t i = 0; i < step.terms.size(); ++i)
+            if (step.terms.path(static_cast<TermId>(i)).starts_with("activations")) most += step.profile.max[i];
+        return most;
+    };
+    CHECK(kept(9, true) == kept(3, true));
+    CHECK(kept(9, false) > kept(3, false));
+}
+
+TEST_CASE("no gradient reaches the layers of a tower behind the chosen one", "[step]") {
+    const auto trained = [](const std::string& layer) {
+        std::string model = layers(kLlava, 3);
+        model.insert(1, "\"vision_feature_layer\": " + layer + ", ");
+        const Job job = job_of(model, {{"precision", "fp32"}});
+        const Step step = simulate_step(job);
+        std::int64_t most = 0;
+        for (std::size_t i = 0; i < step.terms.size(); ++i)
+            if (step.terms.path(static_cast<TermId>(i)) == "gradients") most = step.profile.max[i];
+        const std::int64_t counted = count_parameters(*job.model).trainable.count();
+        CHECK(most == 4 * counted);
+        return counted;
+    };
+    const std::int64_t each = 4 * (48 * 48 + 48) + 2 * 48 * 96 + 96 + 48 + 4 * 48;
+    CHECK(trained("-1") - trained("-2") == each);
+    CHECK(trained("-1") - trained("1") == 2 * each);
 }
 
 TEST_CASE("layers that share their parameters have one gradient", "[step]") {
