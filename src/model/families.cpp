@@ -548,6 +548,82 @@ constexpr Family kFamilies[] = {
      "first_k_dense_replace=3 hidden_act=silu tie_word_embeddings=false attention_bias=false "
      "norm_topk_prob=true attention_dropout=0.0",
      kStoredExperts},
+    {"seed_oss",
+     "SeedOssForCausalLM SeedOssModel SeedOssForSequenceClassification",
+     "Seed-OSS",
+     "transformers 5.24 models/seed_oss",
+     build_decoder_family<configure_seed_oss>,
+     "vocab_size=155136 hidden_size=4096 intermediate_size=27648 num_hidden_layers=64 "
+     "num_attention_heads=80 num_key_value_heads=8 head_dim=128 hidden_act=silu "
+     "tie_word_embeddings=false attention_bias=true attention_out_bias=false "
+     "attention_dropout=0.1 mlp_bias=false"},
+    {"ernie4_5",
+     "Ernie4_5ForCausalLM Ernie4_5Model",
+     "ERNIE 4.5, dense",
+     "transformers 5.24 models/ernie4_5",
+     build_decoder_family<configure_ernie4_5>,
+     "vocab_size=103424 hidden_size=1024 intermediate_size=3072 num_hidden_layers=18 "
+     "num_attention_heads=16 num_key_value_heads=2 head_dim=128 hidden_act=silu "
+     "tie_word_embeddings=true use_bias=false attention_dropout=0.0"},
+    {"hunyuan_v1_dense",
+     "HunYuanDenseV1ForCausalLM HunYuanDenseV1Model HunYuanDenseV1ForSequenceClassification",
+     "Hunyuan, dense",
+     "transformers 5.24 models/hunyuan_v1_dense",
+     build_decoder_family<configure_hunyuan_dense>,
+     "vocab_size=290943 hidden_size=4096 intermediate_size=11008 num_hidden_layers=32 "
+     "num_attention_heads=32 num_key_value_heads head_dim hidden_act=silu "
+     "tie_word_embeddings=false attention_bias=false attention_dropout=0.0"},
+    {"exaone4",
+     "Exaone4ForCausalLM Exaone4Model Exaone4ForSequenceClassification",
+     "EXAONE 4",
+     "transformers 5.24 models/exaone4",
+     build_decoder_family<configure_exaone4>,
+     "vocab_size=102400 hidden_size=4096 intermediate_size=16384 num_hidden_layers=32 "
+     "num_attention_heads=32 num_key_value_heads=32 head_dim hidden_act=silu "
+     "tie_word_embeddings=false attention_dropout=0.0"},
+    {"arcee",
+     "ArceeForCausalLM ArceeModel ArceeForSequenceClassification",
+     "Arcee AFM",
+     "transformers 5.24 models/arcee",
+     build_decoder_family<configure_arcee>,
+     "vocab_size=32000 hidden_size=2560 intermediate_size=18432 num_hidden_layers=32 "
+     "num_attention_heads=32 num_key_value_heads head_dim hidden_act=relu2 "
+     "tie_word_embeddings=false attention_bias=false attention_dropout=0.0 mlp_bias=false"},
+    {"dots1",
+     "Dots1ForCausalLM Dots1Model",
+     "dots.llm1",
+     "transformers 5.24 models/dots1",
+     build_decoder_family<configure_dots1>,
+     "vocab_size=152064 hidden_size=4608 intermediate_size=10944 moe_intermediate_size=1408 "
+     "num_hidden_layers=62 num_attention_heads=32 num_key_value_heads=32 head_dim n_shared_experts "
+     "n_routed_experts|num_local_experts num_experts_per_tok first_k_dense_replace=0 "
+     "hidden_act=silu tie_word_embeddings=false attention_bias=false",
+     kStoredExperts},
+    {"glm4_moe_lite",
+     "Glm4MoeLiteForCausalLM Glm4MoeLiteModel",
+     "GLM-4.7-Flash",
+     "transformers 5.24 models/glm4_moe_lite",
+     build_decoder_family<configure_glm4_moe_lite>,
+     "vocab_size=154880 hidden_size=2048 intermediate_size=10240 moe_intermediate_size=1536 "
+     "num_hidden_layers=47 num_attention_heads=20 n_shared_experts=1 "
+     "n_routed_experts|num_local_experts=64 kv_lora_rank=512 q_lora_rank=768 "
+     "qk_rope_head_dim=64 v_head_dim=256 qk_nope_head_dim=192 num_experts_per_tok=4 "
+     "first_k_dense_replace=1 hidden_act=silu tie_word_embeddings=false attention_bias=false "
+     "norm_topk_prob=true attention_dropout=0.0 mlp_layer_types",
+     kStoredExperts},
+    {"nemotron_h",
+     "NemotronHForCausalLM NemotronHModel",
+     "Nemotron-H, Nemotron Nano 2, Nemotron 3",
+     "transformers 5.24 models/nemotron_h",
+     build_decoder_family<configure_nemotron_h>,
+     "vocab_size=131072 hidden_size=4096 layers_block_type|layer_types hybrid_override_pattern "
+     "num_attention_heads=32 num_key_value_heads=8 head_dim=128 intermediate_size=21504 "
+     "mlp_bias=false ssm_state_size=128 mamba_num_heads=128 mamba_head_dim=64 "
+     "mamba_n_groups|n_groups=8 mamba_d_conv|conv_kernel=4 mamba_conv_bias|use_conv_bias=true "
+     "use_bias=false n_routed_experts|num_local_experts=8 moe_intermediate_size=7688 "
+     "moe_shared_expert_intermediate_size=7688 moe_latent_size num_experts_per_tok=2",
+     "^model.=backbone. .experts.up_proj=.experts.{E}.up_proj.weight "
+     ".experts.down_proj=.experts.{E}.down_proj.weight"},
     {"glm_moe_dsa",
      "GlmMoeDsaForCausalLM GlmMoeDsaModel",
      "GLM-5",

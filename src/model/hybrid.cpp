@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "model/hybrid_parts.hpp"
 #include "model/llama_like.hpp"
 #include "model/moe.hpp"
 
@@ -39,24 +40,6 @@ void mamba_weights(BlockBuilder& b, std::string_view module, const Mamba& m) {
         b.norm_weights(name("b_layernorm"), m.state, norms::rms);
         b.norm_weights(name("c_layernorm"), m.state, norms::rms);
     }
-}
-
-/// Mamba 2 (arXiv:2405.21060).
-struct Mamba2 {
-    std::int64_t hidden = 1, inner = 1, heads = 1, groups = 1, state = 1, kernel = 1;
-    bool input_bias = false, output_bias = false, convolution_bias = true, norm = true;
-};
-
-void mamba2_weights(BlockBuilder& b, std::string_view module, const Mamba2& m) {
-    const auto name = [&](std::string_view part) { return join(module, part); };
-    const std::int64_t channels = m.inner + 2 * m.groups * m.state;
-    b.parameter(name("dt_bias"), {m.heads}, kMixer);
-    b.parameter(name("A_log"), {m.heads}, kMixer);
-    b.parameter(name("D"), {m.heads}, kMixer);
-    convolution_weights(b, name("conv1d"), channels, m.kernel, m.convolution_bias);
-    b.linear_weights(name("in_proj"), m.hidden, m.inner + channels + m.heads, m.input_bias, kMixer);
-    if (m.norm) b.norm_weights(name("norm"), m.inner, norms::rms);
-    b.linear_weights(name("out_proj"), m.inner, m.hidden, m.output_bias, kMixer);
 }
 
 /// Gated DeltaNet (arXiv:2412.06464) as Qwen3-Next has it.
@@ -175,6 +158,18 @@ void read_qwen3_next(ConfigReader& config, DecoderPlan& plan, bool fused, bool m
 }
 
 }  // namespace
+
+void mamba2_weights(BlockBuilder& b, std::string_view module, const Mamba2& m) {
+    const auto name = [&](std::string_view part) { return join(module, part); };
+    const std::int64_t channels = m.inner + 2 * m.groups * m.state;
+    b.parameter(name("dt_bias"), {m.heads}, kMixer);
+    b.parameter(name("A_log"), {m.heads}, kMixer);
+    b.parameter(name("D"), {m.heads}, kMixer);
+    convolution_weights(b, name("conv1d"), channels, m.kernel, m.convolution_bias);
+    b.linear_weights(name("in_proj"), m.hidden, m.inner + channels + m.heads, m.input_bias, kMixer);
+    if (m.norm) b.norm_weights(name("norm"), m.inner, norms::rms);
+    b.linear_weights(name("out_proj"), m.inner, m.hidden, m.output_bias, kMixer);
+}
 
 void configure_mamba(ConfigReader& config, DecoderPlan& plan) {
     read_decoder_sizes(config, plan);

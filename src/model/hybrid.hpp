@@ -10,6 +10,7 @@ void configure_mamba(ConfigReader& config, DecoderPlan& plan);
 void configure_mamba2(ConfigReader& config, DecoderPlan& plan);
 void configure_jamba(ConfigReader& config, DecoderPlan& plan);
 void configure_falcon_h1(ConfigReader& config, DecoderPlan& plan);
+void configure_nemotron_h(ConfigReader& config, DecoderPlan& plan);
 void configure_qwen3_next(ConfigReader& config, DecoderPlan& plan);
 void configure_qwen3_5(ConfigReader& config, DecoderPlan& plan);
 void configure_qwen3_5_moe(ConfigReader& config, DecoderPlan& plan);

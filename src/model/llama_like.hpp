@@ -61,5 +61,10 @@ void configure_qwen(ConfigReader& config, DecoderPlan& plan);
 void configure_chatglm(ConfigReader& config, DecoderPlan& plan);
 void configure_baichuan(ConfigReader& config, DecoderPlan& plan);
 void configure_nemotron(ConfigReader& config, DecoderPlan& plan);
+void configure_seed_oss(ConfigReader& config, DecoderPlan& plan);
+void configure_ernie4_5(ConfigReader& config, DecoderPlan& plan);
+void configure_hunyuan_dense(ConfigReader& config, DecoderPlan& plan);
+void configure_exaone4(ConfigReader& config, DecoderPlan& plan);
+void configure_arcee(ConfigReader& config, DecoderPlan& plan);
 
 }  // namespace membudget

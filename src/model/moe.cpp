@@ -255,7 +255,8 @@ Latent read_latent(ConfigReader& config, std::int64_t hidden) {
     return latent;
 }
 
-/// Dense layers first, then layers with routed and shared experts.
+}  // namespace
+
 void read_deepseek_experts(ConfigReader& config, DecoderPlan& plan) {
     LayerPlan& layer = plan.layer();
     layer.mlp.width = config.size("intermediate_size");
@@ -275,8 +276,6 @@ void read_deepseek_experts(ConfigReader& config, DecoderPlan& plan) {
         for (std::int64_t i = 0; i < plan.layer_count; ++i) sparse.push_back(i >= dense);
     mix_experts(plan, experts, sparse);
 }
-
-}  // namespace
 
 /// Attention of a plan, and what follows from it for masks and tables.
 void use_latent(AttentionPlan& attention, const Latent& latent) {

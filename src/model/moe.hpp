@@ -22,10 +22,15 @@ void configure_granitemoe(ConfigReader& config, DecoderPlan& plan);
 void configure_gpt_oss(ConfigReader& config, DecoderPlan& plan);
 void configure_dbrx(ConfigReader& config, DecoderPlan& plan);
 void configure_deepseek(ConfigReader& config, DecoderPlan& plan);
+void configure_glm4_moe_lite(ConfigReader& config, DecoderPlan& plan);
+void configure_dots1(ConfigReader& config, DecoderPlan& plan);
 void configure_glm4_moe(ConfigReader& config, DecoderPlan& plan);
 void configure_glm_moe_dsa(ConfigReader& config, DecoderPlan& plan);
 void configure_minimax_m2(ConfigReader& config, DecoderPlan& plan);
 void configure_llama4(ConfigReader& config, DecoderPlan& plan);
+
+/// Dense layers first, then layers with routed and shared experts, as DeepSeek has them.
+void read_deepseek_experts(ConfigReader& config, DecoderPlan& plan);
 
 /// Whether layer i has experts by the rule of Qwen: every `decoder_sparse_step`-th layer that
 /// `mlp_only_layers` does not name.

@@ -45,6 +45,9 @@ inline membudget::KeyTree defaults_of(const membudget::Family& family) {
     if (family.name == "HunyuanDiT2DModel")
         for (const char* required : {"in_channels", "patch_size"})
             config.at_or_add(required) = membudget::KeyTree(std::int64_t{4});
+    if (family.name == "dots1")
+        for (const char* required : {"n_routed_experts", "num_experts_per_tok"})
+            config.at_or_add(required) = membudget::KeyTree(std::int64_t{4});
     return config;
 }
 
