@@ -253,8 +253,8 @@ struct TraceReader {
 // --- writing -------------------------------------------------------------------------------------
 
 /// The steps of a simulated job as a trace: the first one and those that follow until memory repeats,
-/// from an empty allocator on. Times count events; stacks name op, tensor, term and pass. A job
-/// without tensors (stated terms only), or for another device than a GPU, gives no events.
+/// from an empty allocator on; times count events. A job of stated terms, or whose step is not simulated,
+/// gives what is live at its peak, a segment per term; one for another device than a GPU, no events.
 [[nodiscard]] Trace trace_of_job(const Job& job);
 
 /// `trace` as a PyTorch memory snapshot, a pickle of protocol 4, for `torch.cuda._memory_viz` and the

@@ -107,13 +107,47 @@ private:
     std::unordered_map<const Event*, StackId> stacks_;
 };
 
+/// What is live at the peak, one segment per term: stated numbers say how much, not in which tensors.
+void record_terms(const Job& job, Trace& trace) {
+    constexpr std::uint64_t kBase = 0x7F0000000000, kAlignment = std::uint64_t{2} << 20;
+    const Step step = simulate_step(job);
+    TraceDevice& device = trace.devices.emplace_back();
+    device.has_segments = true;
+    std::uint64_t address = kBase;
+    std::int64_t now = 0;
+    for (TermId term = 0; term < step.profile.at_peak.size(); ++term) {
+        const std::int64_t bytes = step.profile.at_peak[term];
+        if (bytes <= 0) continue;
+        const std::string& path = step.terms.path(term);
+        const TextId file = trace.stacks.text("membudget");
+        const std::uint32_t frames[] = {trace.stacks.frame({file, trace.stacks.text(path), 0}),
+                                        trace.stacks.frame({file, trace.stacks.text("peak"), 0})};
+        const StackId stack = trace.stacks.stack(frames);
+        for (const TraceAction action : {TraceAction::segment_alloc, TraceAction::alloc})
+            device.events.push_back(
+                {.action = action, .stack = stack, .size = bytes, .address = address, .time_us = now++});
+        TraceSegment& segment = device.segments.emplace_back();
+        segment.address = address;
+        segment.size = bytes;
+        segment.large = true;
+        segment.stack = stack;
+        segment.blocks.push_back({address, bytes, bytes, BlockState::active, stack});
+        address += (static_cast<std::uint64_t>(bytes) / kAlignment + 1) * kAlignment;
+    }
+    trace.markers.push_back({"peak", device.device, 0, now});
+}
+
 }  // namespace
 
 Trace trace_of_job(const Job& job) {
     Trace trace;
     trace.file = job.name;
     trace.settings = job.allocator;
-    if (job.model == nullptr || !job.model->step_unsupported.empty() || job.backend != Backend::cuda) return trace;
+    if (job.backend != Backend::cuda) return trace;
+    if (job.model == nullptr || !job.model->step_unsupported.empty()) {
+        record_terms(job, trace);
+        return trace;
+    }
     Recorder recorder(job, trace);
     StepReplay replay(job.allocator, recorder.hooks());
     Job first_job = job;

@@ -63,9 +63,22 @@ TEST_CASE("a simulated job as a snapshot has the levels of its ledger", "[trace]
     }
 }
 
-TEST_CASE("a job of stated numbers has no tensors to trace", "[trace]") {
-    const Job job = job_of_text(R"({"membudget": 1, "terms": {"parameters": "1GB"}})");
-    CHECK(trace_of_job(job).devices.empty());
+TEST_CASE("a job of stated numbers has a segment per term that is live at its peak", "[trace]") {
+    const Job job = job_of_text(
+        R"({"membudget": 1, "terms": {"parameters": "1GB", "gradients": "1GB", "activations": "3GB"}})");
+    const Trace trace = read(write_snapshot(trace_of_job(job)));
+    REQUIRE(trace.devices.size() == 1);
+    const TraceDevice& device = trace.devices[0];
+    const Ledger ledger = make_ledger(job, std::nullopt);
+    std::size_t live = 0;
+    for (const Term& term : ledger.terms)
+        if (term.total == Total::allocated && term.at_peak > Bytes(0)) ++live;
+    CHECK(device.segments.size() == live);
+    const TraceReplay levels = replay(device);
+    CHECK(levels.complete);
+    CHECK(levels.start.live == 0);
+    CHECK(levels.peak.live == ledger.allocated.point.count());
+    CHECK(levels.end.reserved == ledger.allocated.point.count());
 }
 
 }  // namespace
