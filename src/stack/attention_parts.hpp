@@ -39,6 +39,9 @@ struct HeadTensors {
 /// Back from [batch, heads, tokens, dim] to [batch, tokens, heads x dim]: a copy.
 [[nodiscard]] Ref merge_heads(KernelCall& call, Ref out);
 
+/// What the memory-efficient kernel allocates beside its output and the gradients, computing in `type`.
+[[nodiscard]] Tape::FusedAttention efficient_sizes(const KernelCall& call, const Dtype& type);
+
 /// DeBERTa's attention, and the scores of contents that it computes before positions are projected.
 void disentangled(KernelCall& call);
 [[nodiscard]] Ref disentangled_scores(KernelCall& call);

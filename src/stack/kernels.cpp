@@ -47,6 +47,11 @@ constexpr Kernel kKernels[] = {
     {"flash-attention-2",
      OpKind::attention, "the flash-attn package: as flash", kernel::flash_attention,
      "Dao-AILab/flash-attention csrc/flash_attn/flash_api.cpp", kernel::early_scores},
+    {"sdpa-efficient", OpKind::attention,
+     "scaled_dot_product_attention's memory-efficient kernel, which takes masks and fp32: saves q, k, v "
+     "for all heads, output and log-sum-exp",
+     kernel::efficient_attention,
+     "aten/src/ATen/native/transformers/cuda/mem_eff_attention/kernel_backward.h", kernel::early_scores},
     {"sdpa-cpu", OpKind::attention, "scaled_dot_product_attention's flash kernel on the CPU",
      kernel::cpu_flash_attention,
      "aten/src/ATen/native/transformers/attention.cpp _scaled_dot_product_flash_attention_for_cpu",

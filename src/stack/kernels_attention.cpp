@@ -94,16 +94,21 @@ void math(KernelCall& call) {
     call.out(0, tape.copy(std::move(out)));
 }
 
+/// The type that a fused kernel computes in.
+const Dtype& computed_dtype(const KernelCall& call) {
+    return call.tape.autocast() != nullptr ? *call.tape.autocast() : call.in(0).dtype();
+}
+
 /// The output of a fused kernel lies in memory as its queries do; where that is head by head, it is
 /// copied before the projection.
 void finish_fused(KernelCall& call, Ref out) {
     call.out(0, call.attributes().head_major ? merge_heads(call, std::move(out)) : std::move(out));
 }
 
-/// A fused kernel under a mask: keys and values are repeated for all query heads first
-/// [transformers integrations/sdpa_attention.py use_gqa_in_sdpa], and the boolean mask becomes an
-/// additive one in each call [attention.cpp convert_boolean_attn_mask]; all of them are saved.
-void masked_attention(KernelCall& call) {
+/// A fused kernel under a mask, or one that knows no groups: keys and values are repeated for all query
+/// heads first [transformers integrations/sdpa_attention.py use_gqa_in_sdpa], and the boolean mask becomes
+/// an additive one in each call [attention.cpp convert_boolean_attn_mask]; all of them are saved.
+void ungrouped_attention(KernelCall& call, const Tape::FusedAttention& how) {
     Tape& tape = call.tape;
     const OpAttributes& a = call.attributes();
     Ref k = call.in(1);
@@ -114,14 +119,24 @@ void masked_attention(KernelCall& call) {
         k = repeat_heads(call, std::move(k));
         v = repeat_heads(call, std::move(v));
     }
-    const Dtype& type = tape.autocast() != nullptr ? *tape.autocast() : call.in(0).dtype();
-    const std::int64_t keys = sequence_of(call, 1);
-    const std::int64_t rows = call.rows(call.input_tensor(0));
-    const Ref mask = tape.fresh(detail::checked_mul(rows, keys), type, "additive mask");
-    Tape::FusedAttention how;
-    how.lse_numel = detail::checked_mul(rows, a.heads);
+    Ref mask;
+    if (has_mask(call)) {
+        const std::int64_t pairs =
+            detail::checked_mul(call.rows(call.input_tensor(0)), sequence_of(call, 1));
+        mask = tape.fresh(pairs, computed_dtype(call), "additive mask");
+    }
     finish_fused(call, tape.fused_attention(call.in(0), std::move(k), std::move(v), mask,
                                             call.numel(call.output_tensor(0)), how));
+}
+
+/// The memory-efficient kernel. It gathers outputs of heads wider than 128 in fp32 where it computes in
+/// a half type [mem_eff_attention/kernel_forward.h kNeedsOutputAccumulatorBuffer].
+void efficient(KernelCall& call) {
+    const Dtype& type = computed_dtype(call);
+    Ref accumulator;
+    if (call.attributes().head_dim > 128 && type.bits <= 16)
+        accumulator = call.tape.fresh(call.numel(call.output_tensor(0)), dtype::fp32, "output accumulator");
+    ungrouped_attention(call, efficient_sizes(call, type));
 }
 
 /// Pairs of a query and a key of one sequence.
@@ -213,7 +228,7 @@ void flash_attention(KernelCall& call) {
     const OpAttributes& a = call.attributes();
     // A mask rules the flash kernel out: the memory-efficient one takes its place
     // [aten/src/ATen/native/transformers/cuda/sdp_utils.cpp check_for_attn_mask].
-    if (has_mask(call)) return masked_attention(call);
+    if (has_mask(call)) return efficient(call);
     const std::int64_t batch = sequences_of(call, 0);
     const std::int64_t queries = sequence_of(call, 0);
     const auto product = [](std::int64_t x, std::int64_t y, std::int64_t z) {
@@ -238,6 +253,10 @@ void flash_attention(KernelCall& call) {
                                           call.numel(call.output_tensor(0)), how));
 }
 
+void efficient_attention(KernelCall& call) {
+    if (!run_form(call)) efficient(call);
+}
+
 void cpu_flash_attention(KernelCall& call) {
     if (run_form(call)) return;
     const OpAttributes& a = call.attributes();
@@ -245,7 +264,7 @@ void cpu_flash_attention(KernelCall& call) {
     if ((call.dropout >= 0 ? call.dropout : a.dropout) > 0) return math(call);
     Tape::FusedAttention how;
     how.lse_numel = detail::checked_mul(call.rows(call.input_tensor(0)), a.heads);
-    if (has_mask(call)) return masked_attention(call);
+    if (has_mask(call)) return ungrouped_attention(call, how);
     finish_fused(call, call.tape.fused_attention(call.in(0), call.in(1), call.in(2), Ref(),
                                                  call.numel(call.output_tensor(0)), how));
 }
