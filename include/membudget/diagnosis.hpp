@@ -179,7 +179,7 @@ struct TraceSubject {
     std::optional<Bytes> reserved_at_peak;
     std::vector<LiveShare> categories, stacks;  ///< at the peak, largest first
     std::string peak_phase;              ///< "backward", from the stacks or markers; may be empty
-    std::optional<FreeMemory> free_at_peak, free_at_end;
+    std::optional<TraceFreeMemory> free_at_peak, free_at_end;
     std::optional<TraceOom> oom;
     std::vector<MarkedPeak> phases;
     std::vector<StepLevel> steps;

@@ -185,7 +185,7 @@ private:
 
     void free_memory() {
         if (!subject_.free_at_peak || !subject_.reserved_at_peak) return;
-        const FreeMemory& free = *subject_.free_at_peak;
+        const TraceFreeMemory& free = *subject_.free_at_peak;
         const Bytes stuck(free.stuck), reserved = *subject_.reserved_at_peak;
         if (stuck >= kWorthAWord && at_least(stuck, kTenth, reserved))
             add("fragmentation",
@@ -193,7 +193,7 @@ private:
                              "whole segments",
                              sized(stuck), sized(reserved), sized(Bytes(free.releasable)))});
         if (!subject_.free_at_end || !subject_.end_reserved) return;
-        const FreeMemory& end = *subject_.free_at_end;
+        const TraceFreeMemory& end = *subject_.free_at_end;
         if (Bytes(end.releasable) >= kWorthAWord && end.releasable > end.stuck &&
             at_least(Bytes(end.releasable), kTenth, *subject_.end_reserved))
             add("releasable",

@@ -72,9 +72,11 @@ Json of(const std::vector<LiveShare>& shares) {
     return out;
 }
 
-Json of(const std::optional<FreeMemory>& free) {
+Json of(const std::optional<TraceFreeMemory>& free) {
     if (!free) return nullptr;
-    return {{"releasable_bytes", free->releasable}, {"stuck_bytes", free->stuck}};
+    return {{"releasable_bytes", free->releasable},
+            {"stuck_bytes", free->stuck},
+            {"private_pools_bytes", free->private_pools}};
 }
 
 Json of(const TraceSubject& subject) {

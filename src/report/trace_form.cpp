@@ -147,11 +147,22 @@ ReportTable free_table(const TraceSubject& subject) {
     const std::string unit(scale.decimal);
     table.columns = {{"Reserved, not live", Align::left}, {"releasable " + unit, Align::right},
                      {"stuck " + unit, Align::right}, {"what it is", Align::left}};
-    const auto add = [&](const char* when, const std::optional<FreeMemory>& free) {
+    const auto in_pools = [](const std::optional<TraceFreeMemory>& free) {
+        return free && free->private_pools > 0;
+    };
+    const bool pools = in_pools(subject.free_at_peak) || in_pools(subject.free_at_end);
+    std::string meaning = "whole free segments; free blocks beside live ones";
+    if (pools) {
+        table.columns.insert(table.columns.end() - 1, {"private pools " + unit, Align::right});
+        meaning += "; of CUDA graphs, for their own use";
+    }
+    const auto add = [&](const char* when, const std::optional<TraceFreeMemory>& free) {
         if (!free) return;
-        table.rows.push_back(
-            {when, scale.in_decimal(Bytes(free->releasable)), scale.in_decimal(Bytes(free->stuck)),
-             table.rows.empty() ? "whole free segments; free blocks beside live ones" : ""});
+        std::vector<std::string> row = {when, scale.in_decimal(Bytes(free->releasable)),
+                                        scale.in_decimal(Bytes(free->stuck))};
+        if (pools) row.push_back(scale.in_decimal(Bytes(free->private_pools)));
+        row.push_back(table.rows.empty() ? meaning : "");
+        table.rows.push_back(std::move(row));
     };
     add("at the peak", subject.free_at_peak);
     add("at the end", subject.free_at_end);

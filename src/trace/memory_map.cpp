@@ -297,12 +297,16 @@ std::vector<TraceSegment> segments_at_start(const TraceDevice& device, const All
     return MemoryMap(device, settings).segments();
 }
 
-FreeMemory free_memory(std::span<const TraceSegment> segments, const AllocatorSettings& settings) {
-    FreeMemory out;
+TraceFreeMemory free_memory(std::span<const TraceSegment> segments, const AllocatorSettings& settings) {
+    TraceFreeMemory out;
     for (const TraceSegment& segment : segments) {
         const std::int64_t page = segment.large ? settings.large_segment_size : 2 * kMiB;
         for (const TraceBlock& block : segment.blocks) {
             if (block.state != BlockState::inactive) continue;
+            if (segment.pool_owner != 0 || segment.pool_id != 0) {
+                out.private_pools += block.size;
+                continue;
+            }
             std::int64_t whole = segment.blocks.size() == 1 ? block.size : 0;
             if (segment.expandable) {
                 const auto offset = static_cast<std::int64_t>(block.address - segment.address);

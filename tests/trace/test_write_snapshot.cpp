@@ -81,5 +81,23 @@ TEST_CASE("a job of stated numbers has a segment per term that is live at its pe
     CHECK(levels.end.reserved == ledger.allocated.point.count());
 }
 
+TEST_CASE("free memory of private pools is told apart", "[trace]") {
+    const auto segment = [](std::int64_t pool, std::int64_t live, std::int64_t idle) {
+        TraceSegment out;
+        out.size = live + idle;
+        out.large = true;
+        out.pool_id = pool;
+        if (live > 0) out.blocks.push_back({0, live, live, BlockState::active, 0});
+        out.blocks.push_back({static_cast<std::uint64_t>(live), idle, 0, BlockState::inactive, 0});
+        return out;
+    };
+    const TraceSegment segments[] = {segment(0, 0, 8), segment(0, 4, 2), segment(1, 0, 16), segment(1, 4, 32)};
+    const TraceFreeMemory free = free_memory(segments);
+    CHECK(free.releasable == 8);
+    CHECK(free.stuck == 2);
+    CHECK(free.private_pools == 48);
+}
+
+
 }  // namespace
 }  // namespace membudget
