@@ -992,6 +992,15 @@ constexpr Family kFamilies[] = {
      "patch_size=14 num_channels=3 qkv_bias=true use_swiglu_ffn=false use_mask_token=true "
      "hidden_act=gelu hidden_dropout_prob=0.0 attention_probs_dropout_prob=0.0 drop_path_rate=0.0",
      kStoredDinov2},
+    {"dinov2_with_registers",
+     "Dinov2WithRegistersModel Dinov2WithRegistersForImageClassification",
+     "DINOv2 with registers",
+     "transformers 5.24 models/dinov2_with_registers",
+     build_vit_family<configure_dinov2_with_registers>,
+     "hidden_size=768 num_hidden_layers=12 num_attention_heads=12 mlp_ratio=4 image_size=224 "
+     "patch_size=16 num_channels=3 qkv_bias=true use_swiglu_ffn=false num_register_tokens=4 "
+     "hidden_act=gelu hidden_dropout_prob=0.0 attention_probs_dropout_prob=0.0 drop_path_rate=0.0",
+     kStoredDinov2},
     {"swin",
      "SwinForImageClassification SwinModel",
      "Swin",

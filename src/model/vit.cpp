@@ -20,6 +20,8 @@ Block build_stem(const VitPlan& plan) {
     if (plan.distilled)
         tokens.push_back(b.parameter("embeddings.distillation_token", {1, 1, plan.hidden}, kVision));
     if (plan.mask_token) b.parameter("embeddings.mask_token", {1, plan.hidden}, kVision);
+    if (plan.registers > 0)
+        b.parameter("embeddings.register_tokens", {1, plan.registers, plan.hidden}, kVision);
     const int positions = b.parameter("embeddings.position_embeddings",
                                       {1, plan.patches() + plan.tokens(), plan.hidden}, kVision);
     const std::string name = "embeddings.patch_embeddings.projection";
@@ -236,13 +238,14 @@ void configure_deit(ConfigReader& config, VitPlan& plan) {
     plan.distilled = true;
 }
 
-void configure_dinov2(ConfigReader& config, VitPlan& plan) {
+namespace {
+
+/// What both classes share; they differ in their tokens.
+void read_dinov2(ConfigReader& config, VitPlan& plan) {
     read_vit(config, plan);
-    plan.base = "dinov2";
     plan.layers = "encoder.layer";
     plan.first_norm = "norm1";
     plan.second_norm = "norm2";
-    plan.mask_token = config.flag("use_mask_token");
     plan.layer_scale = true;
     plan.softmax_in_dtype = true;
     plan.joins_mean = true;
@@ -252,6 +255,23 @@ void configure_dinov2(ConfigReader& config, VitPlan& plan) {
     plan.width = plan.gated ? (plan.hidden * ratio * 2 / 3 + 7) / 8 * 8 : ratio * plan.hidden;
     if (config.probability("drop_path_rate") > 0)
         plan.step_unsupported = "stochastic depth (drop_path_rate) is not modelled";
+}
+
+}  // namespace
+
+void configure_dinov2(ConfigReader& config, VitPlan& plan) {
+    read_dinov2(config, plan);
+    plan.base = "dinov2";
+    plan.mask_token = config.flag("use_mask_token");
+}
+
+/// The class has no `use_mask_token`: the token is always there.
+void configure_dinov2_with_registers(ConfigReader& config, VitPlan& plan) {
+    read_dinov2(config, plan);
+    plan.base = "dinov2_with_registers";
+    plan.mask_token = true;
+    plan.registers = config.count_or("num_register_tokens", 0);
+    plan.step_unsupported = "register tokens are not modelled yet";
 }
 
 }  // namespace membudget

@@ -20,6 +20,7 @@ struct VitPlan {
     std::int64_t hidden = 1, layer_count = 1, heads = 1, width = 1;
     std::int64_t channels = 3, image = 1, patch = 1;
     bool distilled = false;                  ///< DeiT: a second learned token
+    std::int64_t registers = 0;              ///< tokens beside the class token, without positions
     bool mask_token = false;                 ///< a parameter that only masked pretraining uses
     bool qkv_bias = true;
     bool gated = false;                      ///< `gate_proj`, `up_proj`, `down_proj`
@@ -52,5 +53,6 @@ Result<Model> build_vit_family(const Family& family, const KeyTree& config,
 void configure_vit(ConfigReader& config, VitPlan& plan);
 void configure_deit(ConfigReader& config, VitPlan& plan);
 void configure_dinov2(ConfigReader& config, VitPlan& plan);
+void configure_dinov2_with_registers(ConfigReader& config, VitPlan& plan);
 
 }  // namespace membudget

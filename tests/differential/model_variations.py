@@ -372,6 +372,12 @@ FAMILIES = (
         {key: value for key, value in VIT.items() if key != "intermediate_size"},
         {**IMAGE_CHOICES, "use_swiglu_ffn": [True], "mlp_ratio": [2]},
     ),
+    Family(
+        "dinov2_with_registers",
+        "Dinov2WithRegistersForImageClassification Dinov2WithRegistersModel",
+        {key: value for key, value in VIT.items() if key != "intermediate_size"},
+        {**IMAGE_CHOICES, "use_swiglu_ffn": [True], "mlp_ratio": [2], "num_register_tokens": [0, 2]},
+    ),
     Family("swin", "SwinForImageClassification SwinModel", {"embed_dim": 24}, {"qkv_bias": [False], "window_size": [4], "mlp_ratio": [2.0], "depths": [[1, 1, 2, 1]]}),
     Family("convnext", "ConvNextForImageClassification ConvNextModel", {"hidden_sizes": [8, 16, 24, 32], "depths": [1, 2, 1, 1]}, {"layer_scale_init_value": [0.0], "patch_size": [2]}),
     Family("resnet", "ResNetForImageClassification ResNetModel", {"embedding_size": 16, "hidden_sizes": [16, 32, 48, 64], "depths": [1, 2, 1, 1]}, {"layer_type": ["basic"], "downsample_in_first_stage": [True], "downsample_in_bottleneck": [True]}),
