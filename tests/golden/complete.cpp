@@ -2,7 +2,8 @@
 ///
 /// Fails for each row of `membudget list KIND` that no golden case uses. Cases of a kind are
 /// tests/golden/KIND.test and tests/golden/KIND/*.test; one uses a row when the row's name stands,
-/// as a whole word, in one of its inputs or commands. With --update writes the missing cases, where
+/// as a whole word, in one of its inputs or commands. Ops share names of kernels, so the case of a
+/// kernel is in tests/golden/kernels/OP.test. With --update writes the missing cases, where
 /// tests/golden/KIND/case.in says how one looks (@NAME@ stands for the name); fill in their outcomes
 /// with golden --update.
 
@@ -26,17 +27,23 @@ namespace fs = std::filesystem;
 using nlohmann::json;
 using namespace transcript;
 
-std::vector<std::string> names_of(const std::string& kind) {
+struct Row {
+    std::string name;
+    std::string op;  ///< of a kernel; else empty
+};
+
+std::vector<Row> rows_of(const std::string& kind) {
     const ScratchFolder folder;
     const std::string command = "membudget list " + kind + " --format json";
     const Outcome outcome =
         run_shell(command, folder.path(), MEMBUDGET_PROGRAM_DIR, Stderr::apart);
     if (outcome.exit != 0) throw std::runtime_error(command + " failed: " + outcome.err);
     const json printed = json::parse(outcome.out);
-    std::vector<std::string> names;
-    for (const json& row : printed.at("rows")) names.push_back(row.at("name").get<std::string>());
-    if (names.empty()) throw std::runtime_error(command + " printed no rows");
-    return names;
+    std::vector<Row> rows;
+    for (const json& row : printed.at("rows"))
+        rows.push_back({row.at("name").get<std::string>(), row.value("op", "")});
+    if (rows.empty()) throw std::runtime_error(command + " printed no rows");
+    return rows;
 }
 
 /// What the author of the cases wrote, without what the program printed.
@@ -95,9 +102,12 @@ bool complete(const std::string& kind, bool updating) {
     const fs::path goldens = fs::path(MEMBUDGET_SOURCE_DIR) / "tests/golden";
     const std::string written = written_for(goldens, kind);
     bool good = true;
-    for (const std::string& name : names_of(kind)) {
-        if (mentions(written, name) || (updating && write_case(goldens / kind, name))) continue;
-        std::printf("no case of tests/golden/%s uses %s\n", kind.c_str(), name.c_str());
+    for (const auto& [name, op] : rows_of(kind)) {
+        const std::string of = op.empty() ? kind : kind + "/" + op;
+        if (mentions(op.empty() ? written : written_for(goldens, of), name) ||
+            (updating && write_case(goldens / kind, name)))
+            continue;
+        std::printf("no case of tests/golden/%s uses %s\n", of.c_str(), name.c_str());
         good = false;
     }
     return good;
