@@ -44,7 +44,8 @@ std::int64_t accumulators(const Extent& e) {
         4 + tile.queries * tile.keys);
     std::int64_t dkv = 0;
     if (e.half && !tile.in_registers) {
-        // Splits stop at 200 blocks [attention_backward.cu _efficient_attention_backward].
+        // Splits stop at 200 blocks [xformers 0.0.23 csrc/attention/cuda/fmha/attention_backward_generic.cu,
+        // from which torch has the kernel].
         const std::int64_t blocks = std::max<std::int64_t>(e.batch_heads, 1);
         const std::int64_t splits = std::max<std::int64_t>(
             1, std::min(200 / blocks, ceil_div(e.keys, tile.keys)));
