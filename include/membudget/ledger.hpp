@@ -80,9 +80,16 @@ struct Ledger {
     std::vector<std::string> measure_next;
 };
 
+/// How far out the books go.
+enum class Outermost {
+    allocated,  ///< tensors alone: spares the replay of the caching allocator
+    device,     ///< also what the allocator holds, and what lies outside it
+};
+
 /// Simulates the job for the point and the bounds and makes the books. `budget` (an absent one: the
 /// job's device, if any) decides the verdict.
-[[nodiscard]] Ledger make_ledger(const Job& job, const std::optional<Budget>& budget);
+[[nodiscard]] Ledger make_ledger(const Job& job, const std::optional<Budget>& budget,
+                                 Outermost outermost = Outermost::device);
 
 /// Sum over the leaves at or below `path` at the peak.
 [[nodiscard]] Bytes at_peak(const Ledger& ledger, std::string_view path);

@@ -65,7 +65,8 @@ struct Estimate {
 /// instead of the device's capacity. Totals beyond 2^53 - 1 bytes are an error. Weight files that the
 /// spec names are checked against the model: what does not match is a warning.
 [[nodiscard]] Result<Estimate> estimate(const Document& document,
-                                        const std::optional<Bytes>& budget = std::nullopt);
+                                        const std::optional<Bytes>& budget = std::nullopt,
+                                        Outermost outermost = Outermost::device);
 
 /// The techniques that apply to this job, each with what it saves, largest saving at the peak first.
 struct TechniqueSaving {

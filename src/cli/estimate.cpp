@@ -1,3 +1,7 @@
+#include <algorithm>
+#include <array>
+#include <string_view>
+
 #include <fmt/format.h>
 
 #include "cli/job_flags.hpp"
@@ -21,6 +25,7 @@ struct Options {
     std::string spec, scenario, receipt;
     JobFlags job;
     JudgeFlags judge;
+    std::string total = "device";
 };
 
 Result<Document> read(const Options& options) {
@@ -46,14 +51,23 @@ ExitCode run_estimate(Arguments arguments, Streams& streams) {
         ->type_name("FILE")->group("Evidence");
     options.job.add_to(session.app());
     options.judge.add_to(session.app());
+    session.app().add_option("--total", options.total,
+                             "the outermost total: device (default), or allocated, which spares the "
+                             "simulation of the caching allocator")
+        ->type_name("NAME")->group("Judgement");
     if (const auto exit = session.parse(arguments)) return *exit;
     if (options.spec.empty()) return session.fail_usage("estimate needs a SPEC");
 
+    const std::array<std::string_view, 2> totals{"device", "allocated"};
+    if (std::ranges::find(totals, options.total) == totals.end())
+        return session.fail_usage(
+            fmt::format("--total: expected device or allocated; got '{}'", options.total));
+    const auto outermost = options.total == "allocated" ? Outermost::allocated : Outermost::device;
     const auto capacity = options.judge.capacity();
     if (!capacity) return session.fail(capacity.errors());
     const auto document = read(options);
     if (!document) return session.fail(document.errors());
-    const auto result = options.job.estimate(*document, *capacity);
+    const auto result = options.job.estimate(*document, *capacity, outermost);
     if (!result) return session.fail(result.errors());
 
     ReportData data;

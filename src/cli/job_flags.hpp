@@ -24,7 +24,8 @@ public:
     [[nodiscard]] Result<Document> read(const std::string& path) const;
     /// `estimate` of a document that has the flags applied, its mistakes blamed.
     [[nodiscard]] Result<Estimate> estimate(const Document& document,
-                                            const std::optional<Bytes>& capacity = {}) const;
+                                            const std::optional<Bytes>& capacity = {},
+                                            Outermost outermost = Outermost::device) const;
     /// Names the flag instead of the file where a flag brought the mistake, and tells which flag
     /// gives a value that is missing.
     [[nodiscard]] Diagnostics blame(const Diagnostics& errors, const Document& document) const;

@@ -228,7 +228,7 @@ std::vector<std::string> what_to_measure(const Ledger& ledger) {
 
 }  // namespace
 
-Ledger make_ledger(const Job& job, const std::optional<Budget>& budget) {
+Ledger make_ledger(const Job& job, const std::optional<Budget>& budget, Outermost outermost) {
     const Step point = simulate_step(job);
     const bool bounded = std::any_of(job.stated.begin(), job.stated.end(), [](const ResolvedTerm& term) {
         return term.lower != term.point || term.upper != term.point;
@@ -266,7 +266,9 @@ Ledger make_ledger(const Job& job, const std::optional<Budget>& budget) {
     }
     sort_terms(ledger.terms);
     ledger.budget = budget ? budget : budget_of(job);
-    judge(ledger, add_outer_totals(ledger, job, {lower, point, upper}));
+    std::optional<ReservedRuns> runs;
+    if (outermost == Outermost::device) runs = add_outer_totals(ledger, job, {lower, point, upper});
+    judge(ledger, runs);
     ledger.measure_next = what_to_measure(ledger);
     return ledger;
 }
