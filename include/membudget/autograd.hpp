@@ -202,9 +202,11 @@ public:
     /// A tensor that someone else owns: referred to here, never freed here.
     Ref borrow(std::int64_t numel, const Dtype& type, bool requires_grad);
     /// `requires_grad_()` on a tensor that nothing trained made: its gradient is accumulated in its own
-    /// `.grad`, which lives until `drop_input_gradients`.
+    /// `.grad`; both live until `drop_input_gradients`: the node that accumulates refers to the tensor.
     void require_grad(const Ref& tensor);
     void drop_input_gradients();
+    /// What that will free once backward has run, as allocations.
+    void required(std::vector<Event>& events) const;
     /// A borrowed tensor is freed here from now on, or not any more.
     void own(const Ref& tensor, TermId term);
     void disown(const Ref& tensor);
@@ -391,6 +393,7 @@ private:
     struct InputRow {
         std::int32_t tensor = -1;
         Gradient gradient;
+        bool is_leaf = false;  ///< `require_grad`: its accumulation node holds it
     };
 
     std::int32_t new_storage(std::int64_t bytes, TermId term, const char* what);

@@ -110,6 +110,7 @@ struct Job {
     /// The embeddings' output needs a gradient though nothing before it is trained.
     bool input_gradients = false;
     double dropout_override = -1;            ///< negative: as the config says
+    double moe_imbalance = 1;                ///< rows of the busiest expert over the mean of all
     AllocatorSettings allocator;
     std::vector<ResolvedTerm> stated;
     std::optional<JobDevice> device;

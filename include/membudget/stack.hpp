@@ -266,6 +266,7 @@ public:
     [[nodiscard]] KernelCall with(const Op& what, const Extents& shape, std::vector<Ref>& tensors) const {
         KernelCall part(tape, what, block, shape, tensors, leaves_, held_, locals_, outputs_, result_);
         part.dropout = dropout;
+        part.imbalance = imbalance;
         part.activations = activations;
         return part;
     }
@@ -277,6 +278,7 @@ public:
     Ref early;                ///< what `Kernel::first` returned
     bool cached = false;      ///< keys and values were written to a cache, head by head
     double dropout = -1;      ///< overrides the op's probability when not negative
+    double imbalance = 1;     ///< of routed experts: rows of the busiest over the mean
     const Dtype* activations = nullptr;  ///< type of the residual stream, for masks and rotary tables
     [[nodiscard]] const Dtype& activation_dtype() const { return *activations; }
     [[nodiscard]] const OpAttributes& attributes() const { return op.attributes; }

@@ -143,13 +143,31 @@ void Tape::require_grad(const Ref& tensor) {
     if (made.requires_grad) return;
     made.requires_grad = true;
     made.input = static_cast<std::int32_t>(inputs_.size());
-    inputs_.push_back({tensor.tensor_, {}});
+    inputs_.push_back({tensor.tensor_, {}, true});
+    retain(made.storage);
+    ++storages_[at(made.storage)].saved;
 }
 
 void Tape::drop_input_gradients() {
     for (InputRow& input : inputs_) {
+        if (input.is_leaf) {
+            const std::int32_t storage = tensors_[at(input.tensor)].storage;
+            --storages_[at(storage)].saved;
+            release(storage);
+            input.is_leaf = false;
+        }
         if (input.gradient.storage >= 0) release(input.gradient.storage);
         input.gradient = {};
+    }
+}
+
+void Tape::required(std::vector<Event>& events) const {
+    for (const InputRow& input : inputs_) {
+        if (!input.is_leaf) continue;
+        const TensorRow& tensor = tensors_[at(input.tensor)];
+        const std::int64_t bytes = byte_count(tensor.numel, *tensor.dtype);
+        for (const TermId term : {storages_[at(tensor.storage)].term, terms_.backward})
+            events.push_back({bytes, rounding_of(bytes), 1, -1, term, {kNoOp, "embeddings that need a gradient"}});
     }
 }
 

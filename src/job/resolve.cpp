@@ -37,6 +37,7 @@ Result<Job> Resolver::run() {
     checkpointing();
     recompute_cost();
     kernels();
+    experts();
     options();
     stated_terms();
     device();
@@ -417,6 +418,11 @@ void Resolver::checkpointing() {
     out.every = spec.every.value_or(1);
     out.first = spec.first;
     out.reentrant = spec.reentrant.value_or(false);
+    // transformers 5 hooks the embeddings of every class whose first input is `input_ids`
+    // [modeling_utils.py _activation_checkpointing_enable, enable_input_require_grads].
+    if (out.enabled && !spec_.training.lora && job_.model != nullptr && !job_.model->inputs.empty() &&
+        job_.model->inputs.front().name == "ids")
+        job_.input_gradients = true;
 }
 
 void Resolver::options() {

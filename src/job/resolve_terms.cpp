@@ -150,7 +150,6 @@ void Resolver::unsupported() {
     refuse(p.schedule.has_value(), "/parallelism/schedule", "pipeline schedules are");
     const TrainingSpec& t = spec_.training;
     refuse(!t.offload.empty(), "/training/offload", "offloading to the host is");
-    refuse(t.moe_imbalance.has_value(), "/training/moe_imbalance", "an imbalance of experts is");
     refuse(t.activation_checkpointing.offload.value_or(false), "/training/activation_checkpointing/offload",
            "offloading of checkpoints is");
 }

@@ -38,6 +38,7 @@ private:
     void checkpointing();
     void recompute_cost();
     void kernels();
+    void experts();
     void attention();
     void loss();
     void options();

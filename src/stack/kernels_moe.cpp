@@ -4,6 +4,8 @@
 
 #include "stack/kernels.hpp"
 
+#include <algorithm>
+#include <cmath>
 #include <cstdint>
 #include <optional>
 
@@ -230,7 +232,16 @@ Ref of_expert(Mixture& m, const Ref& weights) {
     return weights ? m.tape.slice(weights, weights.numel() / m.a.experts) : Ref();
 }
 
-/// The experts' own forward: one after the other, results added in place.
+/// Rows of the busiest expert: at most every token, as a token has no expert twice.
+std::int64_t busiest_rows(const Mixture& m) {
+    const std::int64_t mean = detail::ceil_div(m.rows, m.a.experts);
+    const double share = static_cast<double>(m.rows) / static_cast<double>(m.a.experts);
+    const auto busiest = static_cast<std::int64_t>(std::ceil(share * m.call.imbalance));
+    return std::clamp(busiest, mean, std::max(mean, m.tokens));
+}
+
+/// The experts' own forward: one after the other, results added in place. Any of them can be the busiest;
+/// as the last one it weighs most, with what all others saved beside it.
 Ref looped_experts(Mixture& m, const Ref& x, const Routing& routing) {
     Tape& tape = m.tape;
     const bool biased = m.a.expert_bias;
@@ -241,10 +252,16 @@ Ref looped_experts(Mixture& m, const Ref& x, const Routing& routing) {
     const Ref mask = tape.fresh(detail::checked_mul(m.rows, m.a.experts + 1), dtype::int64,
                                 "one-hot expert ids");
     Ref out = tape.fresh(x.numel(), x.dtype(), "output");
-    std::int64_t left = m.rows;
-    for (std::int64_t e = 0; e < m.a.experts && left > 0; ++e) {
-        const std::int64_t rows = detail::ceil_div(left, m.a.experts - e);
-        left -= rows;
+    const std::int64_t last = m.a.experts - 1;
+    const std::int64_t busiest = m.call.imbalance > 1 ? busiest_rows(m) : 0;
+    std::int64_t left = m.rows - busiest;
+    for (std::int64_t e = 0; e < m.a.experts; ++e) {
+        std::int64_t rows = busiest;
+        if (busiest == 0 || e < last) {
+            rows = detail::ceil_div(left, m.a.experts - (busiest > 0 ? 1 : 0) - e);
+            left -= rows;
+        }
+        if (rows == 0) continue;  // not hit: the loop leaves it out
         const Ref positions = tape.fresh(rows, dtype::int64, "positions");
         const Ref token_ids = tape.fresh(rows, dtype::int64, "token ids");
         Ref state =

@@ -151,6 +151,7 @@ void BlockRun::run_op(std::size_t index) {
     const auto call_of = [&](const Op& which) {
         KernelCall call(tape_, which, block_, job.extents, tensors_, leaves_, held_, locals, kept_, result_);
         call.dropout = job.dropout_override;
+        call.imbalance = job.moe_imbalance;
         call.activations = activations_;
         call.cached = caches(which);
         return call;
@@ -169,7 +170,10 @@ void BlockRun::run_op(std::size_t index) {
     locals.clear();
     if (block_.input < 0 && (op.kind == OpKind::embedding || op.kind == OpKind::conv_patches)) {
         activations_ = &tensors_[at(op.outputs[0])].dtype();
-        if (options_.input_gradients) tape_.require_grad(tensors_[at(op.outputs[0])]);
+        const Ref& made = tensors_[at(op.outputs[0])];
+        // Only the first has the hook: what `get_input_embeddings()` returns.
+        if (options_.input_gradients && !hooked_) tape_.require_grad(made);
+        hooked_ = true;
     }
     for (const int output : op.outputs) {
         const Ref& made = tensors_[at(output)];

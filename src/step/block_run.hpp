@@ -141,6 +141,8 @@ public:
     void drop_unreached(std::vector<Event>& events);
     /// `.grad` of the embeddings' output goes with the graph.
     void drop_input_gradients(std::vector<Event>& events);
+    /// The same once backward has run, as allocations.
+    void required(std::vector<Event>& events) const { tape_.required(events); }
 
 private:
     void bring_in_shared();
@@ -171,6 +173,7 @@ private:
     std::vector<Ref> kept_;
     std::vector<Ref> arguments_;     ///< a reentrant region's gradients, until its backward returns
     Ref input_name_;
+    bool hooked_ = false;            ///< of a stem: the module of its input embeddings has run
     Ref result_;                     ///< what the block returns beside its output
     BlockInput given_;
     Ref input_;                      ///< alias for the boundary gradient

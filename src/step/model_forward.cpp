@@ -158,7 +158,7 @@ ModelPass::Visit& ModelPass::add_single(std::size_t run_index, const std::option
     made->single = true;
     made->input = input;
     RunOptions how = options(made->layer, run_index);
-    how.input_gradients = job_.input_gradients && run_index == 0;
+    how.input_gradients = job_.input_gradients;
     how.has_loss = run_index + 1 == plan_.runs.size();
     made->run = std::make_unique<BlockRun>(context_, block(made->layer.block), input, shared_, how);
     visits_.push_back(std::move(made));
@@ -335,7 +335,10 @@ void ModelPass::carry_outputs(std::vector<StepNode>& out) {
     visits_.back()->run->outputs(outputs_);
     for (const Group& group : groups_)
         for (const std::size_t index : group.visits) {
-            if (visits_[index]->single) continue;
+            if (visits_[index]->single) {
+                visits_[index]->run->required(outputs_);
+                continue;
+            }
             const std::size_t before = outputs_.size();
             visits_[index]->run->outputs(outputs_);
             for (std::size_t i = before; i < outputs_.size(); ++i)

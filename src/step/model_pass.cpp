@@ -45,7 +45,6 @@ void ModelPass::drop_outputs(Phase phase, std::vector<StepNode>& out) {
     visits_.back()->run->drop_kept(events);
     for (const auto& visit : visits_)
         if (visit->single) visit->run->drop_unreached(events);
-    visits_.front()->run->drop_input_gradients(events);
     for (std::size_t i = 0; i < shared_.size(); ++i) {
         if (maker_[i] < 0 || model_.shared[i].held != Held::until_outputs_end) continue;
         if (job_.keep_logits)  // backward is over: nothing refers to it any more
@@ -58,6 +57,8 @@ void ModelPass::drop_outputs(Phase phase, std::vector<StepNode>& out) {
 
 void ModelPass::drop_loss(Phase phase, std::vector<StepNode>& out) {
     std::vector<Event> events;
+    for (const auto& visit : visits_)
+        if (visit->single) visit->run->drop_input_gradients(events);
     for (std::size_t i = 0; i < shared_.size(); ++i) {
         if (maker_[i] < 0) continue;
         if (!shared_[i].requires_grad || is_leaf(i)) maker_of(i).drop_shared(events, i);
