@@ -236,6 +236,7 @@ private:
         }
         for (std::size_t i = 0; i < chosen.size(); ++i) {
             const std::vector<std::int64_t>& shape = before[chosen[i]].shape;
+            if (shape.size() < 2) continue;  // PEFT refuses it, which is a diagnostic already
             // A stack has a factor for each of its matrices, side by side.
             const std::int64_t factor = ranks[i] * (shape.size() == 3 ? shape.front() : 1);
             std::int64_t out = shape[shape.size() - 2], in = shape.back();
