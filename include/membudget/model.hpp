@@ -373,8 +373,11 @@ struct Model {
     void for_each_parameter(Visit&& visit) const;
 };
 
-/// Whether any block of the model has an op of this kind.
-[[nodiscard]] bool has_op(const Model& model, OpKind kind);
+/// Whether parameter `index` of the op's block is one of the op's.
+[[nodiscard]] bool uses(const Op& op, std::size_t index);
+/// The model's first op of this kind; null: it has none.
+[[nodiscard]] const Op* find_op(const Model& model, OpKind kind);
+[[nodiscard]] inline bool has_op(const Model& model, OpKind kind) { return find_op(model, kind) != nullptr; }
 
 /// Counts over all parameters of a model.
 struct ParameterCounts {

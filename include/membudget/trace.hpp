@@ -308,14 +308,12 @@ struct LiveBlock {
                                                           const AllocatorSettings& settings = {});
 
 /// Free memory of segments, by what can become of it.
-struct TraceFreeMemory {
-    std::int64_t releasable = 0;  ///< whole free segments, or whole free pages of expandable ones
-    std::int64_t stuck = 0;       ///< free blocks that share a segment, or a page, with others
+struct TraceFreeMemory : FreeMemory {
     /// Free in the pools of CUDA graphs and of `torch.cuda.MemPool`: neither given back nor used by
     /// others while the pool lives [CUDACachingAllocator.cpp release_cached_blocks].
     std::int64_t private_pools = 0;
 };
 [[nodiscard]] TraceFreeMemory free_memory(std::span<const TraceSegment> segments,
-                                     const AllocatorSettings& settings = {});
+                                          const AllocatorSettings& settings = {});
 
 }  // namespace membudget

@@ -398,18 +398,20 @@ std::int64_t Resolver::learned_positions() const {
     return learned ? job_.model->facts.max_positions : 0;
 }
 
+bool Resolver::asks_for_checkpointing() const {
+    const CheckpointingSpec& spec = spec_.training.activation_checkpointing;
+    return spec.mode ? spec.mode->name != "none" : spec.every || spec.first;
+}
+
 void Resolver::checkpointing() {
     const CheckpointingSpec& spec = spec_.training.activation_checkpointing;
     Checkpointing& out = job_.checkpointing;
+    out.enabled = asks_for_checkpointing();
     if (!spec.mode) {
-        if (spec.every || spec.first)
-            out.enabled = true;
-        else if (job_.model != nullptr)
+        if (!out.enabled && job_.model != nullptr)
             assume("training.activation_checkpointing",
                    "training.activation_checkpointing is not given: none", "PyTorch's default");
-    } else if (spec.mode->name == "full") {
-        out.enabled = true;
-    } else if (spec.mode->name != "none") {
+    } else if (out.enabled && spec.mode->name != "full") {
         constexpr std::array<std::string_view, 2> kModes{"none", "full"};
         problems_.invalid(spec.mode->pointer,
                           fmt::format("expected 'none' or 'full'; got '{}'", spec.mode->name),

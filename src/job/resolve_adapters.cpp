@@ -242,9 +242,7 @@ void Resolver::adapt() {
             for (std::size_t i = noted; i < model.notes.size(); ++i)
                 warn("training.lora", model.notes[i]);
         }
-        const CheckpointingSpec& checkpointing = spec_.training.activation_checkpointing;
-        const bool checkpointed = checkpointing.mode ? checkpointing.mode->name != "none"
-                                                     : checkpointing.every || checkpointing.first;
+        const bool checkpointed = asks_for_checkpointing();
         job_.input_gradients = words_of->input_gradients.value_or(checkpointed);
         if (checkpointed && !words_of->input_gradients)
             assume("training.lora.input_gradients",

@@ -65,10 +65,7 @@ void Resolver::image_tokens() {
 /// A parameter that no op of the loss uses gets no gradient, and so no optimizer state.
 void Resolver::leave_unused() {
     if (job_.model == nullptr || !job_.model->step_unsupported.empty()) return;
-    const auto uses = [](const Op& op, std::size_t index) {
-        return std::find(op.parameters.begin(), op.parameters.end(), static_cast<int>(index)) != op.parameters.end();
-    };
-    const auto unused = [&](const Block& block, std::size_t index) {
+    const auto unused = [](const Block& block, std::size_t index) {
         const Parameter& parameter = block.parameters[index];
         return parameter.trainable && parameter.tied_to.empty() &&
                std::none_of(block.ops.begin(), block.ops.end(), [&](const Op& op) {

@@ -201,29 +201,26 @@ void Resolver::kernels() {
 
 /// Routed experts: how evenly they are used, and the loss that evens them out.
 void Resolver::experts() {
-    const OpAttributes* mixture = nullptr;
-    if (job_.model != nullptr)
-        for (const Block& block : job_.model->blocks)
-            for (const Op& op : block.ops)
-                if (op.kind == OpKind::moe) mixture = &op.attributes;
+    const Op* op = job_.model != nullptr ? find_op(*job_.model, OpKind::moe) : nullptr;
     const std::optional<double>& given = spec_.training.moe_imbalance;
     constexpr std::string_view kPointer = "/training/moe_imbalance";
-    if (mixture == nullptr) {
+    if (op == nullptr) {
         if (given)
             problems_.invalid(kPointer, "expected no imbalance of experts: the model has no routed ones");
         return;
     }
     if (!job_.model->step_unsupported.empty()) return;
     const KeyTree* logits = config_ ? config_->find("output_router_logits") : nullptr;
+    const OpAttributes& mixture = op->attributes;
     const bool auxiliary =
-        mixture->router != RouterForm::deepseek_v2 && mixture->router != RouterForm::deepseek_v3;
+        mixture.router != RouterForm::deepseek_v2 && mixture.router != RouterForm::deepseek_v3;
     if (auxiliary && logits != nullptr && logits->kind() == KeyTree::Kind::boolean && logits->boolean())
         problems_.unsupported("/model", "the router's auxiliary loss (output_router_logits) is not modelled yet");
-    const double most = static_cast<double>(mixture->experts) / static_cast<double>(mixture->experts_per_token);
+    const double most = static_cast<double>(mixture.experts) / static_cast<double>(mixture.experts_per_token);
     if (given && *given > most)
         problems_.invalid(kPointer, fmt::format("expected at most {:g}, where the busiest of {} experts sees every "
                                                 "token ({} per token); got {:g}",
-                                                most, mixture->experts, mixture->experts_per_token, *given));
+                                                most, mixture.experts, mixture.experts_per_token, *given));
     job_.moe_imbalance = given.value_or(1);
     const bool loops = job_.kernel(OpKind::moe).name == "loop";
     if (!loops && given && *given > 1)

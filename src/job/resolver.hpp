@@ -35,6 +35,7 @@ private:
     void images();
     void image_tokens();
     void leave_unused();
+    [[nodiscard]] bool asks_for_checkpointing() const;
     void checkpointing();
     void recompute_cost();
     void kernels();

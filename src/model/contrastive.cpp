@@ -174,6 +174,17 @@ Block clip_vision_end(const ContrastiveVision& vision, std::int64_t projection, 
     return std::move(b).finish(-1);
 }
 
+/// The query of a pool by attention, and its torch.nn.MultiheadAttention, in the order of the op.
+std::vector<int> pool_weights(BlockBuilder& b, std::string_view head, std::int64_t hidden) {
+    const std::string name = join(head, "attention");
+    std::vector<int> weights{b.parameter(join(head, "probe"), {1, 1, hidden}, kVision),
+                             b.parameter(join(name, "in_proj_weight"), {3 * hidden, hidden}, kVision),
+                             b.parameter(join(name, "in_proj_bias"), {3 * hidden}, kVision)};
+    const std::vector<int> out = b.linear_weights(join(name, "out_proj"), hidden, hidden, true, kVision);
+    weights.insert(weights.end(), out.begin(), out.end());
+    return weights;
+}
+
 /// The last norm, and a learned query that attends to the patches of each image.
 Block siglip_vision_end(const ContrastiveVision& vision, const std::vector<Tensor>& shared) {
     BlockBuilder b("vision end");
@@ -182,11 +193,7 @@ Block siglip_vision_end(const ContrastiveVision& vision, const std::vector<Tenso
     b.share(x, image_states, shared[image_states]);
     const std::string head = "vision_model.head";
     const std::string name = join(head, "attention");
-    const std::vector<int> weights{b.parameter(join(head, "probe"), {1, 1, hidden}, kVision),
-                                   b.parameter(join(name, "in_proj_weight"), {3 * hidden, hidden}, kVision),
-                                   b.parameter(join(name, "in_proj_bias"), {3 * hidden}, kVision),
-                                   b.parameter(join(name, "out_proj.weight"), {hidden, hidden}, kVision),
-                                   b.parameter(join(name, "out_proj.bias"), {hidden}, kVision)};
+    const std::vector<int> weights = pool_weights(b, head, hidden);
     const int pooled = b.hold(b.tensor(name, hidden, Rows::images));
     const Place place{place::head.term, kVision};
     b.op(OpKind::attention_pool, name, place, {x}, {pooled}, weights).attributes.heads = vision.heads;
@@ -338,10 +345,7 @@ void add_contrastive_vision(Parts& parts, std::string_view prefix, const Contras
     parts.add(root, "vision norm", [&](BlockBuilder& b) {
         b.norm_weights("post_layernorm", v.hidden, norms::layer, kVision);
         if (!v.head) return;
-        b.parameter("head.probe", {1, 1, v.hidden}, kVision);
-        b.parameter("head.attention.in_proj_weight", {3 * v.hidden, v.hidden}, kVision);
-        b.parameter("head.attention.in_proj_bias", {3 * v.hidden}, kVision);
-        b.linear_weights("head.attention.out_proj", v.hidden, v.hidden, true, kVision);
+        pool_weights(b, "head", v.hidden);
         b.norm_weights("head.layernorm", v.hidden, norms::layer, kVision);
         b.linear_weights("head.mlp.fc1", v.hidden, v.width, true, kVision);
         b.linear_weights("head.mlp.fc2", v.width, v.hidden, true, kVision);

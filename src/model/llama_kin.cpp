@@ -36,9 +36,7 @@ void configure_hunyuan_dense(ConfigReader& config, DecoderPlan& plan) {
 void configure_exaone4(ConfigReader& config, DecoderPlan& plan) {
     read_llama(config, plan);
     LayerPlan& layer = plan.layer();
-    layer.arrangement = Arrangement::inner_norm;
-    layer.norms[0] = "post_attention_layernorm";
-    layer.norms[1] = "post_feedforward_layernorm";
+    norm_results_only(layer);
     layer.attention.qk_norm = QkNorm::per_head;
     plan.step_unsupported = kCountedOnly;
 }

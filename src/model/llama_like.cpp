@@ -233,12 +233,16 @@ void configure_olmo(ConfigReader& config, DecoderPlan& plan) {
         plan.step_unsupported = "the clipping of queries, keys and values is not modelled yet";
 }
 
-void configure_olmo2(ConfigReader& config, DecoderPlan& plan) {
-    read_llama(config, plan);
-    LayerPlan& layer = plan.layer();
+void norm_results_only(LayerPlan& layer) {
     layer.arrangement = Arrangement::inner_norm;
     layer.norms[0] = "post_attention_layernorm";
     layer.norms[1] = "post_feedforward_layernorm";
+}
+
+void configure_olmo2(ConfigReader& config, DecoderPlan& plan) {
+    read_llama(config, plan);
+    LayerPlan& layer = plan.layer();
+    norm_results_only(layer);
     layer.attention.qk_norm = QkNorm::full;
     layer.attention.qk_norm_kind = norms::rms_wide_product;
     plan.norm = norms::rms_wide_product;

@@ -26,6 +26,8 @@ void read_heads(ConfigReader& config, std::int64_t hidden, AttentionPlan& attent
                                            double default_fraction);
 /// The whole of Llama.
 void read_llama(ConfigReader& config, DecoderPlan& plan);
+/// Each sublayer's result is normalised before it is added; its input is not.
+void norm_results_only(LayerPlan& layer);
 
 /// Per layer, whether its attention has a window: `layer_types`, else `derived(layer, parameter)`.
 [[nodiscard]] std::vector<bool> windowed_layers(ConfigReader& config, std::int64_t layers,

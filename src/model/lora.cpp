@@ -67,7 +67,10 @@ public:
             const std::string_view path = split_name(parameter.name).first;
             for (std::size_t i = 0; i < modules.size(); ++i)
                 if (modules[i].path == path && decision[i] != kNone) clashing_.insert(name);
-            if (parameter.shape.size() != 2 && parameter.shape.size() != 3) shapeless_.insert(name);
+            if (parameter.shape.size() != 2 && parameter.shape.size() != 3) {
+                shapeless_.insert(name);
+                decision.back() = kNone;
+            }
         }
         return decision;
     }
@@ -236,7 +239,6 @@ private:
         }
         for (std::size_t i = 0; i < chosen.size(); ++i) {
             const std::vector<std::int64_t>& shape = before[chosen[i]].shape;
-            if (shape.size() < 2) continue;  // PEFT refuses it, which is a diagnostic already
             // A stack has a factor for each of its matrices, side by side.
             const std::int64_t factor = ranks[i] * (shape.size() == 3 ? shape.front() : 1);
             std::int64_t out = shape[shape.size() - 2], in = shape.back();
@@ -245,9 +247,7 @@ private:
             const int a = add(block, wrapped(depth, "lora_A.default.weight"), {factor, in}, before[chosen[i]].component);
             const int b = add(block, wrapped(depth, "lora_B.default.weight"), {out, factor}, before[chosen[i]].component);
             for (Op& op : block.ops)
-                if (std::find(op.parameters.begin(), op.parameters.end(), static_cast<int>(chosen[i])) !=
-                    op.parameters.end())
-                    op.parameters.insert(op.parameters.end(), {a, b});
+                if (uses(op, chosen[i])) op.parameters.insert(op.parameters.end(), {a, b});
         }
         if (!block.ops.empty()) unsimulated_.insert(first);
     }
@@ -267,9 +267,7 @@ private:
     void attach(Block& block, const Module& module, Adapter adapter, const std::vector<int>& added) {
         bool attached = false;
         for (Op& op : block.ops) {
-            if (std::find(op.parameters.begin(), op.parameters.end(), static_cast<int>(module.weight)) ==
-                op.parameters.end())
-                continue;
+            if (!uses(op, module.weight)) continue;
             attached = op.kind == OpKind::linear || (op.kind == OpKind::embedding && !lora_.dora);
             const int base = static_cast<int>(op.parameters.size());
             op.parameters.insert(op.parameters.end(), added.begin(), added.end());

@@ -189,10 +189,15 @@ Bytes Parameter::bytes(const Dtype& otherwise) const {
     return sum;
 }
 
-bool has_op(const Model& model, OpKind kind) {
-    return std::any_of(model.blocks.begin(), model.blocks.end(), [&](const Block& block) {
-        return std::any_of(block.ops.begin(), block.ops.end(), [&](const Op& op) { return op.kind == kind; });
-    });
+bool uses(const Op& op, std::size_t index) {
+    return std::find(op.parameters.begin(), op.parameters.end(), static_cast<int>(index)) != op.parameters.end();
+}
+
+const Op* find_op(const Model& model, OpKind kind) {
+    for (const Block& block : model.blocks)
+        for (const Op& op : block.ops)
+            if (op.kind == kind) return &op;
+    return nullptr;
 }
 
 ParameterCounts count_parameters(const Model& model) {

@@ -35,9 +35,7 @@ bool is_table(std::string_view path, const Parameter& weight) {
 /// The op of `block` that multiplies or looks up with parameter `index`; null: none says so.
 const Op* user_of(const Block& block, std::size_t index) {
     for (const Op& op : block.ops)
-        if (std::find(op.parameters.begin(), op.parameters.end(), static_cast<int>(index)) !=
-            op.parameters.end())
-            return &op;
+        if (uses(op, index)) return &op;
     return nullptr;
 }
 

@@ -145,10 +145,7 @@ Result<Model> with_quantized_base(Model model, const QuantizedBase& base) {
                 parameter.quantization = base.row;
                 parameter.stored = base.row->store(modules[i].out, modules[i].in, base.options);
                 for (const Op& op : block.ops)
-                    unsimulated = unsimulated ||
-                                  (op.kind != OpKind::linear &&
-                                   std::find(op.parameters.begin(), op.parameters.end(),
-                                             static_cast<int>(index)) != op.parameters.end());
+                    unsimulated = unsimulated || (op.kind != OpKind::linear && uses(op, index));
             }
     });
     settle_ties(model, {});

@@ -234,10 +234,8 @@ Ref of_expert(Mixture& m, const Ref& weights) {
 
 /// Rows of the busiest expert: at most every token, as a token has no expert twice.
 std::int64_t busiest_rows(const Mixture& m) {
-    const std::int64_t mean = detail::ceil_div(m.rows, m.a.experts);
     const double share = static_cast<double>(m.rows) / static_cast<double>(m.a.experts);
-    const auto busiest = static_cast<std::int64_t>(std::ceil(share * m.call.imbalance));
-    return std::clamp(busiest, mean, std::max(mean, m.tokens));
+    return std::min(m.tokens, static_cast<std::int64_t>(std::ceil(share * m.call.imbalance)));
 }
 
 /// The experts' own forward: one after the other, results added in place. Any of them can be the busiest;
@@ -253,14 +251,11 @@ Ref looped_experts(Mixture& m, const Ref& x, const Routing& routing) {
                                 "one-hot expert ids");
     Ref out = tape.fresh(x.numel(), x.dtype(), "output");
     const std::int64_t last = m.a.experts - 1;
-    const std::int64_t busiest = m.call.imbalance > 1 ? busiest_rows(m) : 0;
-    std::int64_t left = m.rows - busiest;
+    const std::int64_t of_last = m.call.imbalance > 1 ? busiest_rows(m) : m.rows / m.a.experts;
+    std::int64_t left = m.rows - of_last;  // shared by those before it
     for (std::int64_t e = 0; e < m.a.experts; ++e) {
-        std::int64_t rows = busiest;
-        if (busiest == 0 || e < last) {
-            rows = detail::ceil_div(left, m.a.experts - (busiest > 0 ? 1 : 0) - e);
-            left -= rows;
-        }
+        const std::int64_t rows = e < last ? detail::ceil_div(left, last - e) : of_last;
+        left -= rows;
         if (rows == 0) continue;  // not hit: the loop leaves it out
         const Ref positions = tape.fresh(rows, dtype::int64, "positions");
         const Ref token_ids = tape.fresh(rows, dtype::int64, "token ids");

@@ -98,6 +98,5 @@ TEST_CASE("free memory of private pools is told apart", "[trace]") {
     CHECK(free.private_pools == 48);
 }
 
-
 }  // namespace
 }  // namespace membudget
