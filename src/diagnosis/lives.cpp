@@ -26,6 +26,9 @@ public:
     }
 
     void run() {
+        // What passes before the trace left behind, as far as their stacks are known.
+        count_left(out_.left_by_backward, StackPhase::backward);
+        count_left(out_.left_by_optimizer, StackPhase::optimizer_step);
         for (std::size_t i = 0; i < device_.events.size(); ++i) {
             step_over(device_.events[i]);
             const auto [first, last] = wanted_.equal_range(i);

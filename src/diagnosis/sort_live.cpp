@@ -12,14 +12,21 @@ namespace {
 /// Lines of unsorted blocks that an instant keeps; the rest stands in one.
 constexpr std::size_t kMostUnsorted = 512;
 
+/// Of what the number of blocks of a size decides. Parameters that are trained have as many gradients.
+enum class Waits : std::uint8_t {
+    no,
+    lasting,   ///< never freed: a parameter, or a state beside it
+    replaced,  ///< freed in an optimizer step, which may make another in its stead
+    renewed,   ///< made in an optimizer step, outlives it
+};
+
 /// Where a life belongs.
 struct Place {
     std::string_view term;     ///< empty: nowhere
     std::string_view rule;     ///< or why it cannot be sorted
     bool certain = false;
     std::string_view may_be = {};
-    /// Lasting blocks are of the term that their size and number tell.
-    bool by_size = false;
+    Waits waits = Waits::no;   ///< otherwise the place is where it belongs if no number tells more
 };
 
 constexpr std::string_view kNowhere;
@@ -40,7 +47,7 @@ Place by_category(TraceCategory category) {
 }
 
 Place lasting(std::string_view why) {
-    return {.term = kNowhere, .rule = why, .may_be = "parameters", .by_size = true};
+    return {.term = kNowhere, .rule = why, .may_be = "parameters", .waits = Waits::lasting};
 }
 
 Place of_forward(const Life& life, const PhaseRun& end) {
@@ -64,7 +71,9 @@ Place of_backward(const Life& life, const PhaseRun& last) {
 Place of_optimizer(const Life& life) {
     if (life.ended && life.died.number == life.born.number)
         return {"temporaries", "made and freed in one optimizer step", true};
-    return {"optimizer_states", "made in the optimizer's step, outlives it"};
+    return {.term = "optimizer_states",
+            .rule = "made in the optimizer's step, outlives it",
+            .waits = Waits::renewed};
 }
 
 /// Made during the trace at a stack without a word of a phase: the user's own lines.
@@ -72,6 +81,10 @@ Place of_elsewhere(const Life& life, const PhaseRun& end) {
     if (life.born.forwards == 0 && life.born.phase == StackPhase::none) {
         if (!life.ended) return lasting("made before the first forward, never freed");
         if (life.died.forwards == 0) return {kNowhere, "freed before the first forward"};
+        if (life.died.phase == StackPhase::optimizer_step)
+            return {.term = "activations",
+                    .rule = "made outside the phases, gone within a step: inputs",
+                    .waits = Waits::replaced};
     }
     if (end.forwards - std::min(life.born.forwards, end.forwards) >= 2)
         return {kNowhere, "made outside the phases, kept over steps"};
@@ -84,7 +97,9 @@ Place of_elsewhere(const Life& life, const PhaseRun& end) {
 Place of_before(const Life& life) {
     if (life.by_zero_grad) return {"gradients", "from before the trace, freed by zero_grad", true};
     if (life.made_in == StackPhase::optimizer_step)
-        return {"optimizer_states", "from before the trace, made in the optimizer's step"};
+        return {.term = "optimizer_states",
+                .rule = "from before the trace, made in the optimizer's step",
+                .waits = Waits::renewed};
     if (life.made_in == StackPhase::backward && life.died.phase != StackPhase::backward)
         return {"gradients", "from before the trace, made in backward"};
     if (!life.ended && life.made_in <= StackPhase::other)
@@ -92,7 +107,7 @@ Place of_before(const Life& life) {
     if (life.ended && life.died.phase == StackPhase::optimizer_step)
         return {.term = kNowhere,
                 .rule = "from before the trace, freed in the optimizer's step",
-                .by_size = true};
+                .waits = Waits::replaced};
     if (!life.ended) return {kNowhere, "from before the trace, made in forward, never freed"};
     if (life.died.phase == StackPhase::none) return {kNowhere, "freed before the first forward"};
     return {"activations", "from before the trace, freed in forward or backward"};
@@ -122,21 +137,21 @@ public:
         : lives_(lives), words_(words), out_(into) {}
 
     void add(const std::vector<Life>& at) {
-        std::map<std::int64_t, Waiting> waiting;
-        std::map<std::int64_t, std::int64_t> parameters, states;
+        std::map<std::int64_t, OfSize> sizes;
         for (const Life& life : at) {
             const Place place = place_of(life, words_, lives_.last);
-            if (place.by_size) {
-                Waiting& of_size = waiting[life.size];
-                (place.may_be.empty() ? of_size.replaced : of_size.lasting)[place.rule] += 1;
+            OfSize& of_size = sizes[life.size];
+            if (place.waits != Waits::no) {
+                Waiting& waiting = of_size.waiting[{place.waits, place.rule}];
+                waiting.place = place;
+                ++waiting.count;
                 continue;
             }
-            if (place.term == "parameters") ++parameters[life.size];
-            if (place.term == "optimizer_states") ++states[life.size];
+            if (place.term == "parameters") ++of_size.parameters;
+            if (place.term == "optimizer_states") ++of_size.states;
             book(place, life.size, 1);
         }
-        for (auto& [size, blocks] : waiting)
-            by_size(size, blocks, parameters[size], states[size]);
+        for (auto& [size, of_size] : sizes) by_number(size, of_size);
     }
 
     void close(Bytes live) {
@@ -159,11 +174,14 @@ public:
     }
 
 private:
-    using Counts = std::map<std::string_view, std::int64_t>;
-    /// Blocks of one size that wait for the count of others of it, by why.
+    /// Blocks of one size that wait for the number of others of it.
     struct Waiting {
-        Counts lasting;   ///< never freed
-        Counts replaced;  ///< from before the trace, freed in the optimizer's step
+        Place place;
+        std::int64_t count = 0;
+    };
+    struct OfSize {
+        std::map<std::pair<Waits, std::string_view>, Waiting> waiting;
+        std::int64_t parameters = 0, states = 0;  ///< sorted already
     };
 
     void book(const Place& place, std::int64_t size, std::int64_t count) {
@@ -183,37 +201,56 @@ private:
     }
 
     /// A parameter that is trained has a gradient of its size; what lasts beside it in whole multiples
-    /// of that number are its states. States that the optimizer makes anew take the place of old ones.
-    void by_size(std::int64_t size, Waiting& blocks, std::int64_t parameters, std::int64_t states) {
+    /// of that number are its states. What an optimizer step makes are states, and take the place of
+    /// old ones; where no parameter lasts, it makes the parameters anew as well.
+    void by_number(std::int64_t size, OfSize& of_size) {
         const auto count_in = [size](const Sizes& sizes) {
             const auto found = sizes.find(size);
             return found == sizes.end() ? std::int64_t{0} : found->second;
         };
         const std::int64_t gradients = count_in(lives_.left_by_backward);
-        std::int64_t renewed = count_in(lives_.left_by_optimizer);
-        for (const auto& [why, count] : blocks.replaced) {
-            const std::int64_t taken = std::min(count, renewed);
-            book({"optimizer_states", "from before the trace, made anew by the optimizer's step"}, size,
-                 taken);
-            renewed -= taken;
-            states += taken;
-            book({kNowhere, why}, size, count - taken);
+        std::int64_t wanted = std::max<std::int64_t>(0, gradients - of_size.parameters);
+        std::int64_t renewed = count_in(lives_.left_by_optimizer), lasting = 0;
+        const auto take = [&](Waiting& waiting, std::int64_t& from, const Place& place) {
+            const std::int64_t taken = std::min(waiting.count, from);
+            book(place, size, taken);
+            waiting.count -= taken;
+            from -= taken;
+            return taken;
+        };
+        for (auto& [key, waiting] : of_size.waiting) {  // in the order of `Waits`
+            switch (key.first) {
+                case Waits::no: break;
+                case Waits::lasting:
+                    take(waiting, wanted,
+                         {"parameters", "lives throughout, as many of its size as gradients"});
+                    lasting += waiting.count;
+                    break;
+                case Waits::replaced: {
+                    Waiting made_anew{waiting.place, std::min(waiting.count, renewed)};
+                    waiting.count -= made_anew.count;
+                    renewed -= made_anew.count;
+                    take(made_anew, wanted,
+                         {"parameters", "made anew by the optimizer's step, as many of its size as gradients"});
+                    of_size.states += made_anew.count;
+                    book({"optimizer_states", "from before the trace, made anew by the optimizer's step"},
+                         size, made_anew.count);
+                    break;
+                }
+                case Waits::renewed:
+                    take(waiting, wanted,
+                         {"parameters", "made anew by the optimizer's step, as many of its size as gradients"});
+                    of_size.states += waiting.count;
+                    break;
+            }
         }
-        std::int64_t wanted = std::max<std::int64_t>(0, gradients - parameters);
-        std::int64_t left = 0;
-        for (auto& [why, count] : blocks.lasting) {
-            const std::int64_t taken = std::min(count, wanted);
-            book({"parameters", "lives throughout, as many of its size as gradients"}, size, taken);
-            wanted -= taken;
-            count -= taken;
-            left += count;
-        }
-        const bool are_states = gradients > 0 && states == 0 && left % gradients == 0;
-        for (const auto& [why, count] : blocks.lasting)
-            book(are_states ? Place{"optimizer_states",
-                                    "lives throughout, whole multiples of the gradients of its size"}
-                            : lasting(why),
-                 size, count);
+        const bool are_states = gradients > 0 && of_size.states == 0 && lasting % gradients == 0;
+        for (const auto& [key, waiting] : of_size.waiting)
+            book(are_states && key.first == Waits::lasting
+                     ? Place{"optimizer_states",
+                             "lives throughout, whole multiples of the gradients of its size"}
+                     : waiting.place,
+                 size, waiting.count);
     }
 
     void close_unsorted() {

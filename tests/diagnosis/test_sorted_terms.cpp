@@ -135,6 +135,21 @@ TEST_CASE("states that the optimizer makes are told from its temporaries by thei
           Terms{{"parameters", 1000}, {"gradients", 1000}, {"optimizer_states", 1000}, {"temporaries", 400}});
 }
 
+TEST_CASE("parameters that each step makes anew are as many as the gradients", "[sorted]") {
+    Made made;
+    auto parameter = made.alloc(1000, kElsewhere), state = made.alloc(1000, kElsewhere);
+    for (int step = 0; step < 2; ++step) {
+        made.free(made.alloc(10, kForward));
+        const auto gradient = made.alloc(1000, kEngine);
+        const auto new_state = made.alloc(1000, kOptimizer), new_parameter = made.alloc(1000, kOptimizer);
+        made.free(std::exchange(state, new_state), kOptimizer);
+        made.free(std::exchange(parameter, new_parameter), kOptimizer);
+        made.free(gradient, kOptimizer);
+    }
+    CHECK(terms_of(instant(made.summary(), InstantOf::end, "backward")) ==
+          Terms{{"parameters", 1000}, {"optimizer_states", 1000}, {"gradients", 1000}});
+}
+
 TEST_CASE("frames tell what lives cannot", "[sorted]") {
     Made made;
     made.alloc(500, {{"torch/nn/modules/module.py", "convert"}, {"torch/nn/modules/module.py", "_apply"}});
