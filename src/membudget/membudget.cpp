@@ -223,6 +223,34 @@ std::vector<std::string> weight_files(const Document& document) {
     return out;
 }
 
+namespace {
+
+/// Mistakes of names and sizes in scenarios that nobody applies: a file is judged as a whole. What a scenario
+/// asks for that is not supported, and files that it names, are looked at when it is applied.
+Diagnostics unresolved_scenarios(const Document& document) {
+    Diagnostics out;
+    if (scenario_names(document).empty()) return out;
+    Document base = document;
+    base.tree.remove("scenarios");
+    const auto own = resolve_document(base);
+    const KeyTree scenarios = *document.tree.find("scenarios");
+    for (const auto& [name, patch] : scenarios.members()) {
+        const auto changed = with_patch(base, patch);
+        if (!changed) continue;
+        const auto job = resolve_document(*changed);
+        if (job) continue;
+        Diagnostics brought;
+        for (const Diagnostic& error : job.errors().list()) {
+            const bool known = !own && std::count(own.errors().list().begin(), own.errors().list().end(), error) > 0;
+            if (error.trouble == Trouble::invalid && error.file == document.file && !known) brought.add(error);
+        }
+        out.take(of_scenario(brought, document, name));
+    }
+    return out;
+}
+
+}  // namespace
+
 Result<Document> read_document_text(const std::string& text, const std::string& file) {
     // Configs of others may repeat a key, specs may not: look first, then read by the right rule.
     auto tree = parse_json(text, file, DuplicateKeys::last_wins);
@@ -254,6 +282,7 @@ Result<Document> read_document_text(const std::string& text, const std::string& 
     errors.take(mistakes_of_scenarios(out, errors));
     if (!errors.empty()) return errors;
     if (errors = load_files(out); !errors.empty()) return errors;
+    if (errors = unresolved_scenarios(out); !errors.empty()) return errors;
     return out;
 }
 

@@ -326,7 +326,7 @@ Result<Model> with_lora(Model model, const Lora& given) {
         for (const Parameter& parameter : block.parameters)
             if (!parameter.tied_to.empty())
                 renamed.emplace_back(parameter.tied_to, std::string(kPrefix) + parameter.tied_to);
-    settle_ties(model, renamed);
+    settle_ties(model, renamed, TiedTraining::as_any);
     if (!injection.unsimulated().empty() && model.step_unsupported.empty())
         model.step_unsupported = fmt::format("adapters on '{}'", *injection.unsimulated().begin());
     return model;
