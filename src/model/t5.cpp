@@ -125,18 +125,15 @@ void mask(BlockBuilder& b, const T5& t, T5::Shared which, bool causal, Rows quer
     a.keys = keys;
 }
 
-/// The lookup of a stack: a module of its own, whose weight is the table that all of the model shares.
-int look_up(BlockBuilder& b, const T5& t, std::string_view stack) {
-    const int x = b.hold_until_model_end(b.embedding(join(stack, "embed_tokens"), t.vocabulary, t.hidden));
-    tie(b, join(stack, "embed_tokens.weight"), "shared.weight");
-    return x;
-}
-
-Block encoder_stem(const T5& t) {
+/// The table that all of the model shares, and the encoder's lookup in it.
+Block encoder_stem(const T5& t, bool alone) {
     BlockBuilder b("embeddings");
-    const int table = b.parameter("shared.weight", {t.vocabulary, t.hidden}, Component::embedding);
-    int x = look_up(b, t, "encoder");
-    b.last_op().parameters = {table};  // ops refer to the one that has storage
+    int x = b.hold_until_model_end(b.embedding("shared", t.vocabulary, t.hidden));
+    b.last_op().name = "encoder.embed_tokens";
+    if (alone) {
+        b.parameter("encoder.embed_tokens.weight", {t.vocabulary, t.hidden}, Component::embedding);
+        tie(b, "encoder.embed_tokens.weight", "shared.weight");
+    }
     mask(b, t, T5::encoder_mask, false, Rows::positions, Rows::positions);
     if (t.dropout > 0) x = b.dropout(x, "dropout", t.dropout, place::embedding);
     return std::move(b).finish(x);
@@ -144,8 +141,11 @@ Block encoder_stem(const T5& t) {
 
 Block decoder_stem(const T5& t) {
     BlockBuilder b("decoder embeddings");
-    int x = look_up(b, t, "decoder");
+    // The same table as the encoder's: a parameter that is tied to its own name is no second one.
+    int x = b.hold_until_model_end(b.embedding("shared", t.vocabulary, t.hidden));
+    b.last_op().name = "decoder.embed_tokens";
     b.last_op().attributes.own_ids = true;
+    tie(b, "shared.weight", "shared.weight");
     b.set_rows(x, Rows::target_tokens);
     mask(b, t, T5::decoder_mask, true, Rows::target_positions, Rows::target_positions);
     mask(b, t, T5::cross_mask, false, Rows::target_positions, Rows::positions);
@@ -247,7 +247,7 @@ void add_t5(ConfigReader& config, Parts& parts, T5 t) {
     if (!alone)
         parts.model().inputs.push_back(
             {parts.is("ForConditionalGeneration") ? "labels" : "decoder ids", Rows::target_tokens});
-    parts.add("", encoder_stem(t));
+    parts.add("", encoder_stem(t, alone));
     add_stack(parts, t, false, layers);
     parts.add(alone ? "" : "encoder.", encoder_end(t, alone));
     ModelFacts& facts = parts.model().facts;

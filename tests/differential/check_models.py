@@ -80,15 +80,35 @@ class Explained:
     tensors: Callable[[Json, Tensors], Tensors] | None = None
 
 
+def without_aliases(_: Json, theirs: Tensors) -> Tensors:
+    """The two stacks' names of the one embedding module."""
+    aliases = {"encoder.embed_tokens.weight", "decoder.embed_tokens.weight"}
+    tied = frozenset(group - aliases for group in theirs.tied)
+
+    def own(shapes: dict[str, tuple[int, ...]]) -> dict[str, tuple[int, ...]]:
+        return {name: shape for name, shape in shapes.items() if name not in aliases}
+
+    return dataclasses.replace(
+        theirs,
+        shapes=own(theirs.shapes),
+        stored=own(theirs.stored or {}),
+        tied=frozenset(group for group in tied if len(group) > 1),
+    )
+
+
 def as_loaded(config: Json, theirs: Tensors) -> Tensors:
     """As `from_pretrained` makes it of a file that holds both matrices."""
-    if config.get("tie_word_embeddings", config["model_type"] == "t5") or "lm_head.weight" not in theirs.shapes:
+    if config.get("tie_word_embeddings", config["model_type"] != "mt5") or "lm_head.weight" not in theirs.shapes:
         return theirs
-    tied = frozenset(group - {"lm_head.weight"} for group in theirs.tied)
-    return dataclasses.replace(theirs, tied=tied)
+    return dataclasses.replace(theirs, tied=frozenset())
 
 
 EXPLAINED = (
+    Explained(
+        r"^(M|UM)?T5(Model|ForConditionalGeneration|EncoderModel)$",
+        "encoder and decoder look up in one table: one tensor, listed once",
+        tensors=without_aliases,
+    ),
     Explained(
         r"^(M|UM)?T5ForConditionalGeneration$",
         "the class ties always, and from_pretrained unties where the file holds both matrices, as the published "
