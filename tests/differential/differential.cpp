@@ -136,6 +136,7 @@ Case spec_of(const KeyTree& record) {
     const bool narrow = at(training, "param_dtype").text() == "bfloat16";
     const bool autocast = !at(training, "autocast").is_null();
     t.precision.scheme = name(narrow ? "bf16" : autocast ? "bf16-autocast" : "fp32");
+    if (narrow && autocast) t.precision.compute = name("bf16");
     t.attention = name(at(training, "attn_implementation").text());
     t.micro_batch_size = at(training, "batch").integer();
     const KeyTree* given = what.find("inputs");
@@ -154,6 +155,7 @@ Case spec_of(const KeyTree& record) {
     const std::string checkpointing = at(training, "checkpointing").text();
     t.activation_checkpointing.mode = name(checkpointing == "none" ? "none" : "full");
     t.activation_checkpointing.reentrant = checkpointing == "reentrant";
+    if (const KeyTree* offload = training.find("offload")) t.activation_checkpointing.offload = offload->boolean();
     t.keep_logits = flag("keep_outputs");
     t.padding_mask = flag("padding_mask");
     t.step = name(at(training, "step").text());
@@ -166,7 +168,6 @@ Case spec_of(const KeyTree& record) {
     t.optimizer.implementation =
         name(row == "muon" ? "for-loop" : at(optimizer, "implementation").text());
     t.optimizer.clip = !at(training, "clip").is_null();
-    if (narrow && autocast && training.find("quantization") == nullptr) out.reason = "autocast over bf16 weights";
     const KeyTree& lora = at(training, "lora");
     if (!lora.is_null()) {
         // `get_peft_model` over the arguments of a LoraConfig, as an adapter_config.json holds them.
@@ -180,7 +181,6 @@ Case spec_of(const KeyTree& record) {
         t.quantization.row = name(at(*base, "type").text());
         t.quantization.double_quant = at(*base, "double_quant").boolean();
         t.quantization.prepare = at(*base, "prepare").boolean();
-        if (autocast) t.precision.compute = name("bf16");
     }
     if (const KeyTree* loss = training.find("loss"); loss != nullptr)
         t.loss.row = name(at(*loss, "name").text());
@@ -206,6 +206,15 @@ void compare_terms(const Step& step, const KeyTree& categories, Outcome& out) {
         if (difference > allowed)
             out.terms_outside.push_back(fmt::format("{} {} for {}", name, bytes, theirs[name]));
     }
+}
+
+/// What lies on the host has no rounding on the CPU: it agrees to the byte.
+void compare_host(const Step& step, const KeyTree& counts, Outcome& out) {
+    std::int64_t ours = 0;
+    for (const HostTerm& term : step.host) ours += term.bytes;
+    const KeyTree* theirs = counts.find("host_bytes");
+    const std::int64_t measured = theirs == nullptr ? 0 : theirs->integer();
+    if (ours != measured) out.terms_outside.push_back(fmt::format("host {} for {}", ours, measured));
 }
 
 /// What is measured and no term of ours: buffers (rotation frequencies, causal masks and the like), and the
@@ -240,6 +249,7 @@ Outcome run(const KeyTree& record) {
     const Place place = locate(step.root, step.profile.where);
     out.phase = place.leaf == nullptr ? "" : name_of(place.leaf->phase);
     compare_terms(step, at(peak, "categories"), out);
+    compare_host(step, at(record, "counts"), out);
     for (const Phase phase : kPhases) {
         const KeyTree* measured = at(record, "phases").find(name_of(phase));
         if (measured == nullptr) continue;
