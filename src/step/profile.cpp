@@ -126,10 +126,10 @@ public:
             std::int64_t highest = 0;
             const std::int64_t before = sum.profile.total;
             append(sum.profile, node.events, terms_, next_leaf_++, highest);
-            // A phase begins at the level it finds. Only where the functions around the loss return is it
-            // the loss's level, not that of a forward that has long begun.
-            const bool returns = previous_ == Phase::loss && node.phase == Phase::forward;
-            if (const std::int64_t level = returns ? highest : std::max(before, highest); level > kNoLevel)
+            // A phase begins at the level it finds. Only while the functions around the loss return is that
+            // the loss's level, and forward has long begun.
+            returns_ = node.phase == Phase::forward && (returns_ || previous_ == Phase::loss);
+            if (const std::int64_t level = returns_ ? highest : std::max(before, highest); level > kNoLevel)
                 raise(sum, node.phase, level);
             previous_ = node.phase;
         }
@@ -163,6 +163,7 @@ private:
     const TermTable& terms_;
     std::int32_t next_leaf_ = 0;
     std::optional<Phase> previous_;  ///< of the leaf before
+    bool returns_ = false;           ///< forward goes on after the loss
 };
 
 }  // namespace

@@ -29,10 +29,10 @@ namespace {
 constexpr double kMedianBound = 20;
 constexpr double kWorstBound = 10'000;
 constexpr double kWorstPhaseBound = 20'000;
-constexpr std::size_t kFewestSimulated = 226;
+constexpr std::size_t kFewestSimulated = 250;
 /// How many records may have a phase, or a term at the peak, outside its bound; each is named on the
 /// page, and the number only falls.
-constexpr std::size_t kMostPhasesOutside = 8;
+constexpr std::size_t kMostPhasesOutside = 2;
 constexpr std::size_t kMostTermsOutside = 2;
 
 const std::string kSource = MEMBUDGET_SOURCE_DIR;
@@ -190,13 +190,15 @@ Case spec_of(const KeyTree& record) {
 }
 
 /// First components of our terms against the recorder's categories.
-void compare_terms(const Step& step, const KeyTree& categories, Outcome& out) {
+void compare_terms(const Step& step, const KeyTree& categories, std::int64_t micro_steps, Outcome& out) {
     std::map<std::string, std::int64_t> ours, theirs;
     for (std::size_t i = 0; i < step.profile.at_peak.size(); ++i)
         ours[step.terms.group_name(step.terms.group(static_cast<TermId>(i)))] += step.profile.at_peak[i];
     for (const auto& [name, bytes] : categories.members()) {
         if (name == "buffers") continue;
-        theirs[name == "inputs" || name == "other" ? "activations" : name] += bytes.integer();
+        const bool inputs = name == "inputs";  // of one micro-step: see `left_out`
+        theirs[inputs || name == "other" ? "activations" : name] += inputs ? bytes.integer() / micro_steps
+                                                                          : bytes.integer();
     }
     for (const auto& [name, bytes] : theirs) ours.try_emplace(name, 0);
     for (const auto& [name, bytes] : ours) {
@@ -248,7 +250,7 @@ Outcome run(const KeyTree& record) {
     out.estimate = step.profile.peak;
     const Place place = locate(step.root, step.profile.where);
     out.phase = place.leaf == nullptr ? "" : name_of(place.leaf->phase);
-    compare_terms(step, at(peak, "categories"), out);
+    compare_terms(step, at(peak, "categories"), micro_steps, out);
     compare_host(step, at(record, "counts"), out);
     for (const Phase phase : kPhases) {
         const KeyTree* measured = at(record, "phases").find(name_of(phase));

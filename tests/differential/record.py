@@ -74,7 +74,7 @@ def main() -> None:
             continue
         began = time.monotonic()
         try:
-            result, _ = run(case)
+            result, _ = run(case, case.get("tracker", "profiler"))
         except Exception as error:  # a case that cannot run is itself a finding
             failures[name] = f"{type(error).__name__}: {error}".splitlines()[0][:200]
             print(f"{name}: {failures[name]}", file=sys.stderr)
