@@ -7,6 +7,11 @@
 
 #include "membudget/autograd.hpp"
 
+#include <algorithm>
+#include <array>
+
+#include "autograd/row_sums.hpp"
+
 namespace membudget {
 
 namespace {
@@ -26,6 +31,31 @@ Ref resized(Tape& tape, const Ref& x, std::int64_t numel, const char* output, co
     node.grad(0, gradient);
     node.finish(out);
     return out;
+}
+
+/// Up to so many ids the gradient of an embedding is summed without sorting them.
+constexpr std::int64_t kUnsortedIds = 3072;
+
+/// The gradient of an embedding on CUDA for more ids: they are sorted, equal ones form segments, and sums of
+/// up to 10 rows each are kept in fp32 before they are added up
+/// [aten/src/ATen/native/cuda/Embedding.cu embedding_dense_backward_cuda, EmbeddingBackwardKernel.cu
+/// embedding_backward_cuda_kernel]. Scratch of cub's sort, some tens of KB, is left out.
+void grad_of_sorted_rows(Tape::NodeBuilder& node, std::int64_t ids, std::int64_t table_numel, std::int64_t width) {
+    constexpr std::int64_t kRowsPerSum = 10;
+    constexpr std::int64_t kId = 8;
+    const std::int64_t segments = std::min(ids, table_numel / width);
+    const std::int64_t sums = ids / kRowsPerSum + segments;
+    const std::int16_t sorted = node.temp(kId * ids, "sorted ids");
+    const std::int16_t origin = node.temp(kId * ids, "positions of sorted ids");
+    const std::int16_t range = node.temp(kId * ids, "positions");
+    node.drop(range);
+    node.grad(0, "grad weight");
+    const std::int16_t begins = node.temp(kId * ids, "begins of segments");
+    const std::int16_t parts = node.temp(kId * segments, "sums per segment");
+    const std::int16_t offsets = node.temp(kId * segments, "offsets of segments");
+    const std::int16_t rows = node.temp(kId * sums, "begins of sums");
+    const std::int16_t partial = node.temp(detail::checked_mul(4 * sums, width), "sums of rows");
+    for (const std::int16_t temp : {partial, rows, offsets, parts, begins, origin, sorted}) node.drop(temp);
 }
 
 }  // namespace
@@ -189,7 +219,11 @@ Ref Tape::mul(Ref a, Ref b) {
     }
     for (const std::size_t i : {std::size_t{0}, std::size_t{1}}) {
         if (temps[i] < 0) continue;
-        node.grad(i, "reduced or cast grad");
+        const Ref& x = *inputs[i];
+        if (row(x).leaf >= 0 && x.numel() < out.numel())  // a weight, broadcast over rows
+            grad_of_row(node, i, backend_, x.numel(), out.numel() / x.numel(), "grad weight");
+        else
+            node.grad(i, "reduced or cast grad");
         node.drop(temps[i]);
     }
     node.finish(out);
@@ -281,8 +315,8 @@ Ref Tape::dropout(Ref x, double probability) {
     if (backend_ == Backend::cuda) {
         // One kernel, a byte per element for the mask
         // [aten/src/ATen/native/Dropout.cpp is_fused_kernel_acceptable].
-        Ref out = new_output(numel, x.dtype(), "dropout");
         Ref mask = new_output(numel, dtype::boolean, "dropout mask");
+        Ref out = new_output(numel, x.dtype(), "dropout");
         NodeBuilder node(*this, "dropout", {&x});
         node.save(mask);
         node.grad(0);
@@ -329,7 +363,7 @@ Ref Tape::linear(Ref x, Ref weight, Ref bias, std::int64_t rows, std::int64_t in
     if (bias) {  // addmm: mat1, mat2, self
         node.grad(0);
         node.grad_view(1, "grad weight");
-        node.grad(2, "grad bias");
+        grad_of_row(node, 2, backend_, out_features, rows, "grad bias");
     } else {  // mm: mat2, self
         node.grad_view(1, "grad weight");
         node.grad(0);
@@ -392,7 +426,10 @@ Ref Tape::embedding(Ref ids, Ref weight, std::int64_t numel) {
     Ref out = new_output(numel, weight.dtype(), "output");
     NodeBuilder node(*this, "embedding", {&weight});
     node.save(ids);
-    node.grad(0, "grad weight");
+    if (backend_ == Backend::cuda && ids && ids.numel() > kUnsortedIds)
+        grad_of_sorted_rows(node, ids.numel(), weight.numel(), numel / ids.numel());
+    else
+        node.grad(0, "grad weight");
     node.finish(out);
     return out;
 }
@@ -413,23 +450,16 @@ Ref Tape::fused_attention(Ref q, Ref k, Ref v, Ref mask, std::int64_t out_numel,
     node.save(lse);
     node.save(rng);
     node.save(mask);
-    const std::int16_t workspace =
-        how.backward_workspace > 0 ? node.temp(how.backward_workspace, "backward workspace")
-                                   : std::int16_t{-1};
-    node.grad(0);
+    for (const std::size_t i : {std::size_t{0}, std::size_t{1}, std::size_t{2}}) node.grad(i);
+    std::array<std::int16_t, 3> temps{-1, -1, -1};
+    if (how.backward_workspace > 0) temps[0] = node.temp(how.backward_workspace, "backward workspace");
     if (how.expanded_kv_numel > 0) {
         const std::int64_t bytes = byte_count(how.expanded_kv_numel, k.dtype());
-        const std::int16_t dk = node.temp(bytes, "grad key per query head");
-        const std::int16_t dv = node.temp(bytes, "grad value per query head");
-        node.grad(1);
-        node.grad(2);
-        node.drop(dv);
-        node.drop(dk);
-    } else {
-        node.grad(1);
-        node.grad(2);
+        temps[1] = node.temp(bytes, "grad key per query head");
+        temps[2] = node.temp(bytes, "grad value per query head");
     }
-    if (workspace >= 0) node.drop(workspace);
+    for (std::size_t i = temps.size(); i-- > 0;)
+        if (temps[i] >= 0) node.drop(temps[i]);
     node.finish(out);
     return out;
 }

@@ -6,8 +6,10 @@
 #include "catch.hpp"
 
 #include <cstdint>
+#include <utility>
 #include <vector>
 
+#include "autograd/row_sums.hpp"
 #include "membudget/autograd.hpp"
 
 using namespace membudget;
@@ -110,4 +112,35 @@ TEST_CASE("a gated feed-forward in fp32, op by op", "[autograd]") {
                                                        n, n, -n, -n,
                                                        // sigmoid; its gradient is added in place
                                                        n, -n, -n, -n});
+}
+
+TEST_CASE("sums over rows take partial sums in global memory", "[autograd]") {
+    // 1024 numbers: blocks of 32 x 4 threads, 4 numbers each, so 8 blocks side by side.
+    const auto bytes = [](std::int64_t outputs, std::int64_t rows) {
+        const RowSumScratch scratch = row_sum_scratch(outputs, rows);
+        return std::pair{scratch.partial_sums, scratch.semaphores};
+    };
+    using Pair = std::pair<std::int64_t, std::int64_t>;
+    CHECK(bytes(1024, 512) == Pair{0, 0});  // 128 rows per thread: no block needs another
+    // As recorded: Wedsonlin/assignment2-systems@87b08641, 256 and 1024 tokens per sequence.
+    CHECK(bytes(1024, 1024) == Pair{8388608, 32});   // 256 rows per thread / 16 = 16 blocks per column
+    CHECK(bytes(1024, 4096) == Pair{33554432, 32});  // 1024 / 16 = 64
+    // Wide rows: ceil(108 x 16 / 128) = 14 blocks per column fill an A100.
+    CHECK(bytes(16384, 8192) == Pair{4 * 16384 * 14 * 128, 512});
+    CHECK(bytes(7, 1 << 20).first > 0);  // an odd width is read number by number
+    CHECK(bytes(0, 4) == Pair{0, 0});
+}
+
+TEST_CASE("the gradient of an embedding of many ids sorts them", "[autograd]") {
+    Recorder recorder;
+    Tape& tape = recorder.tape;
+    const Ref table = recorder.weight(std::int64_t{10000} * 8);
+    constexpr std::int64_t kIds = 4000;
+    const Ref ids = tape.borrow(kIds, dtype::int64, false);
+    Ref out = tape.embedding(ids, table, kIds * 8);
+    // 4000 segments at most, and 400 sums more: 10 rows each.
+    constexpr std::int64_t n = 8 * kIds;
+    CHECK(recorder.backward(std::move(out)) ==
+          Changes{n, n, n, -n, 4 * 80000, n, n, n, 8 * 4400, 4 * 4400 * 8,  //
+                  -4 * 4400 * 8, -8 * 4400, -n, -n, -n, -n, -n, -4 * kIds * 8});
 }
