@@ -53,6 +53,7 @@ struct Checkpointing {
     std::int64_t every = 1;            ///< block i is checkpointed when i % every == 0
     std::optional<std::int64_t> first; ///< only the first n; absent: all
     bool reentrant = false;
+    bool offload = false;              ///< the kept inputs wait in pinned memory of the host
     /// Whether block `i` is checkpointed, if it can be.
     [[nodiscard]] bool covers(std::int64_t i) const { return enabled && i % every == 0 && (!first || i < *first); }
 };

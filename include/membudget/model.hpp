@@ -132,6 +132,7 @@ enum class OpKind {
     conv_patches,      ///< images -> patches, a convolution without overlap; parameters: weight [, bias]
     concat,            ///< parameters, once for each image, before the inputs
     mean_patches,      ///< mean over an image's patches, without its class tokens
+    average_pool,      ///< means over squares of neighbouring patches
     attention_pool,    ///< a learned query attends to an image's patches; parameters: query, weight and
                        ///< bias of the three projections, weight and bias of the output's
     pick_token,        ///< the hidden state of one token of each sequence, looked up by the ids
@@ -242,6 +243,8 @@ struct OpAttributes {
     bool bias = false;               ///< scores get an additive bias (ALiBi, T5)
     bool strided = false;            ///< of a linear: its input is a slice with gaps between sequences
     bool by_id = false;              ///< of a picked token: it has an id of its own; else it is the largest
+    bool listed = false;             ///< of a join of images: their features come as a list
+    bool image_blocks = false;       ///< of a mask: the tokens of one image see each other
     bool by_key = false, by_query = false;  ///< relative positions meet queries as keys, and keys as queries
     bool softmax_in_dtype = false;   ///< the class's eager softmax keeps the scores' type (GPT-2, BERT)
     Act act = Act::silu;

@@ -81,6 +81,14 @@ struct TermNote {
     std::string source;
 };
 
+/// What a step keeps in the memory of the host, at its highest. All of it is live at one instant: there is
+/// one kind, and it grows through forward.
+struct HostTerm {
+    std::string path;
+    std::int64_t bytes = 0;
+    TermNote note;
+};
+
 /// Which end of the intervals a run takes.
 enum class Bound { lower, point, upper };
 
@@ -97,6 +105,7 @@ struct Step {
     StepNode root;
     Profile profile;               ///< of the whole, from nothing: the start's state is allocated first
     std::int64_t phase_peaks[4] = {0, 0, 0, 0};  ///< by Phase
+    std::vector<HostTerm> host;    ///< empty: nothing is offloaded
     std::int64_t additive_total = 0;  ///< sum over first components of their own maximum
     bool open_above = false;       ///< a term is neither stated nor derivable
     std::vector<std::string> unknown_terms;  ///< first components that are missing

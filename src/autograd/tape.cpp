@@ -1,6 +1,8 @@
 #include "membudget/autograd.hpp"
 
+#include <algorithm>
 #include <array>
+#include <span>
 
 namespace membudget {
 
@@ -292,6 +294,16 @@ void Tape::NodeBuilder::finish(std::span<Ref> outputs) {
         tape_.slots_.push_back({});
     }
     tape_.nodes_.push_back(node_);
+    if (node_.saved == 0 || tape_.events_ == nullptr || tape_.events_->empty() ||
+        tape_.last_save_ != tape_.events_->size())
+        return;
+    // What a kernel reads is saved before it runs, what it makes after that
+    // [tools/autograd/gen_variable_type.py emit_body]; here the output exists first.
+    const Event& last = tape_.events_->back();
+    const std::int32_t made = tape_.row(outputs.front()).storage;
+    const auto saved = std::span(tape_.saved_).subspan(at(node_.first_saved));
+    if (last.bytes > 0 && last.storage == made && std::ranges::find(saved, made) == saved.end())
+        --tape_.last_save_;
 }
 
 // --- backward ------------------------------------------------------------------------------------

@@ -62,15 +62,16 @@ private:
     std::map<Phase, InPhase> phases_;
 };
 
-/// Tensors of the step's start, which no part of it frees.
+/// Tensors that are there before the step begins.
 void add_lasting(const Timeline& timeline, ExpectedTerms& out) {
     std::map<std::string, std::map<Bytes, std::int64_t>> sizes;
-    const auto end = find_instant(timeline, name_of(Phase::forward));
-    if (!end) return;
-    for (const LiveTensor& tensor : live_at(timeline, *end))
-        if (tensor.freed_by.empty() && tensor.copies > 0)
-            sizes[std::string(group_of(tensor.term))][Bytes(tensor.bytes.count() / tensor.copies)] +=
-                tensor.copies;
+    for_each_stretch(timeline, MicroBatches::distinct, [&](const Stretch& stretch) {
+        if (std::string_view(stretch.leaf->pass) != "start") return;
+        for (const Event& event : stretch.leaf->events)
+            if (event.bytes > 0)
+                sizes[std::string(group_of(timeline.step.terms.path(event.term)))][Bytes(event.bytes)] +=
+                    event.count;
+    });
     for (const auto& [group, of_group] : sizes)
         out.lasting.emplace_back(
             group, std::vector<std::pair<Bytes, std::int64_t>>(of_group.begin(), of_group.end()));

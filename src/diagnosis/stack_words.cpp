@@ -56,6 +56,18 @@ constexpr TellingFrame kTelling[] = {
     {"getCUDABlasLtWorkspace", "", "workspaces", "workspace of cuBLAS"},
 };
 
+/// A snapshot that was written from an estimate (job_trace.cpp) names the term, and above it the phase.
+constexpr std::string_view kOfEstimate = "membudget";
+constexpr TellingFrame kEstimated[] = {
+    {"activations", kOfEstimate, "activations", "said by the estimate"},
+    {"communication", kOfEstimate, "communication", "said by the estimate"},
+    {"gradients", kOfEstimate, "gradients", "said by the estimate"},
+    {"optimizer_states", kOfEstimate, "optimizer_states", "said by the estimate"},
+    {"padding", kOfEstimate, "padding", "said by the estimate"},
+    {"parameters", kOfEstimate, "parameters", "said by the estimate"},
+    {"temporaries", kOfEstimate, "temporaries", "said by the estimate"},
+};
+
 /// What checkpointing makes again in backward (torch/utils/checkpoint.py).
 constexpr TellingFrame kRecomputed{"", "torch/utils/checkpoint.py", "activations",
                                    "made again by checkpointing"};
@@ -87,7 +99,7 @@ std::string_view name_of(StackPhase phase) {
 }
 
 StackWords::StackWords(const TraceStacks& stacks)
-    : stacks_(stacks), phases_(stacks.size(), kUnknown), told_(stacks.size(), kUnknown) {
+    : stacks_(stacks), phases_(stacks.size(), kUnknown), told_(stacks.size()) {
     // A look at the first stacks: a trace records C++ frames of all or of none.
     constexpr StackId kEnough = 256;
     for (StackId stack = 1; stack < stacks.size() && stack < kEnough; ++stack)
@@ -105,11 +117,19 @@ StackPhase StackWords::phase_of(StackId stack) {
     std::uint8_t& known = phases_[stack];
     if (known != kUnknown) return static_cast<StackPhase>(known);
     StackPhase phase = StackPhase::none;
+    bool of_estimate = false;
     for (const std::uint32_t index : stacks_.frames_of(stack)) {
         phase = std::max(phase, StackPhase::other);
         const TraceFrame& frame = stacks_.frame_at(index);
         const std::string_view file = stacks_.text_of(frame.file);
         const std::string_view function = stacks_.text_of(frame.function);
+        if (of_estimate) {
+            for (const StackPhase one : {StackPhase::forward, StackPhase::loss, StackPhase::backward,
+                                         StackPhase::optimizer_step})
+                if (file == name_of(one)) phase = one;
+            break;
+        }
+        of_estimate = file == kOfEstimate;
         for (const Word& word : kWords)
             if (word.in_file ? has_path(file, word.text)
                              : function.starts_with(word.text))
@@ -136,6 +156,9 @@ const TellingFrame* StackWords::find_telling(StackId stack) const {
             if (function.find(telling.function) != std::string_view::npos &&
                 (telling.file.empty() || has_path(file, telling.file)))
                 return &telling;
+        if (file == kOfEstimate)
+            for (const TellingFrame& telling : kEstimated)
+                if (function.substr(0, function.find('/')) == telling.function) return &telling;
         // Innermost first: an engine within the checkpoint runs the backward of what was made again.
         in_engine = in_engine || function == "_engine_run_backward";
         if (!in_engine && has_path(file, kRecomputed.file))
@@ -146,17 +169,10 @@ const TellingFrame* StackWords::find_telling(StackId stack) const {
 }
 
 const TellingFrame* StackWords::told_by(StackId stack) {
-    // Per stack the row of the table, or one of these.
-    constexpr std::uint8_t kNone = 0xFE, kAgain = 0xFD;
     if (stack >= told_.size()) return nullptr;
-    std::uint8_t& known = told_[stack];
-    if (known == kUnknown) {
-        const TellingFrame* found = find_telling(stack);
-        known = found == nullptr        ? kNone
-                : found == &kRecomputed ? kAgain
-                                        : static_cast<std::uint8_t>(found - kTelling);
-    }
-    return known == kNone ? nullptr : known == kAgain ? &kRecomputed : &kTelling[known];
+    std::optional<const TellingFrame*>& known = told_[stack];
+    if (!known) known = find_telling(stack);
+    return *known;
 }
 
 bool StackWords::in_zero_grad(StackId stack) const {

@@ -2,6 +2,7 @@
 
 /// What a stack tells: the phase of the step, the term of a block, and the line of the user's program.
 
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -43,7 +44,8 @@ private:
     [[nodiscard]] const TellingFrame* find_telling(StackId stack) const;
 
     const TraceStacks& stacks_;
-    std::vector<std::uint8_t> phases_, told_;
+    std::vector<std::uint8_t> phases_;
+    std::vector<std::optional<const TellingFrame*>> told_;
     bool only_python_ = false;
 };
 

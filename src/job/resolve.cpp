@@ -225,7 +225,6 @@ void Resolver::precision() {
                                       job_.data.shard),
                           "set parallelism.sharding to 'fsdp2' and parallelism.data, or choose "
                           "'bf16-autocast'");
-    if (chosen.autocast == chosen.parameters) chosen.autocast = nullptr;
 }
 
 void Resolver::optimizer() {
@@ -403,6 +402,26 @@ bool Resolver::asks_for_checkpointing() const {
     return spec.mode ? spec.mode->name != "none" : spec.every || spec.first;
 }
 
+/// A checkpoint moves to the host what it gets by position: the input, and other tensors that some classes
+/// pass beside it, which are not simulated.
+void Resolver::check_offload() {
+    constexpr std::string_view kPointer = "/training/activation_checkpointing/offload";
+    if (!job_.checkpointing.enabled)
+        return problems_.invalid(kPointer, "expected true only where activations are checkpointed; got true and none",
+                                 "set training.activation_checkpointing.mode to \"full\"");
+    if (job_.model == nullptr) return;
+    const auto by_position = [&](const Tensor& tensor) {
+        return tensor.shared >= 0 &&
+               job_.model->shared[static_cast<std::size_t>(tensor.shared)].held == Held::until_scope_end;
+    };
+    if (std::ranges::any_of(job_.model->blocks, [&](const Block& block) {
+            return block.checkpointable && std::ranges::any_of(block.tensors, by_position);
+        }))
+        problems_.unsupported(kPointer, fmt::format("offloading of checkpoints of {} is not modelled yet: its layers "
+                                                    "get more than their input by position",
+                                                    job_.model->family));
+}
+
 void Resolver::checkpointing() {
     const CheckpointingSpec& spec = spec_.training.activation_checkpointing;
     Checkpointing& out = job_.checkpointing;
@@ -420,6 +439,8 @@ void Resolver::checkpointing() {
     out.every = spec.every.value_or(1);
     out.first = spec.first;
     out.reentrant = spec.reentrant.value_or(false);
+    out.offload = spec.offload.value_or(false);
+    if (out.offload) check_offload();
     // transformers 5 hooks the embeddings of every class whose first input is `input_ids`
     // [modeling_utils.py _activation_checkpointing_enable, enable_input_require_grads].
     if (out.enabled && !spec_.training.lora && job_.model != nullptr && !job_.model->inputs.empty() &&

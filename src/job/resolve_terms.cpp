@@ -150,8 +150,6 @@ void Resolver::unsupported() {
     refuse(p.schedule.has_value(), "/parallelism/schedule", "pipeline schedules are");
     const TrainingSpec& t = spec_.training;
     refuse(!t.offload.empty(), "/training/offload", "offloading to the host is");
-    refuse(t.activation_checkpointing.offload.value_or(false), "/training/activation_checkpointing/offload",
-           "offloading of checkpoints is");
 }
 
 }  // namespace membudget

@@ -36,6 +36,7 @@ private:
     void image_tokens();
     void leave_unused();
     [[nodiscard]] bool asks_for_checkpointing() const;
+    void check_offload();
     void checkpointing();
     void recompute_cost();
     void kernels();

@@ -200,6 +200,26 @@ void judge(Ledger& ledger, const std::optional<ReservedRuns>& runs) {
              "communication libraries come on top"});
 }
 
+/// What lies in the memory of the host; its books close alone.
+void add_host(Ledger& ledger, const Step& step) {
+    Bytes sum;
+    for (const HostTerm& held : step.host) {
+        const Bytes bytes(held.bytes);
+        sum += bytes;
+        Term term;
+        term.path = held.path;
+        term.total = Total::host;
+        term.at_peak = term.max = term.lower = bytes;
+        term.upper = bytes;
+        term.basis = held.note.basis;
+        term.lifetime = "forward to backward";
+        term.formula = held.note.formula;
+        term.source = held.note.source;
+        ledger.terms.push_back(std::move(term));
+    }
+    if (!step.host.empty()) ledger.host = TotalRange{sum, sum, sum};
+}
+
 std::vector<std::string> what_to_measure(const Ledger& ledger) {
     std::vector<std::string> out;
     switch (ledger.peak.phase) {
@@ -264,6 +284,7 @@ Ledger make_ledger(const Job& job, const std::optional<Budget>& budget, Outermos
         ledger.dominant = groups.front().first;
         ledger.dominant_bytes = groups.front().second;
     }
+    add_host(ledger, point);
     sort_terms(ledger.terms);
     ledger.budget = budget ? budget : budget_of(job);
     std::optional<ReservedRuns> runs;

@@ -346,17 +346,30 @@ Block contrastive_vision_layer(const ContrastiveVision& vision) {
     return std::move(b).finish(y);
 }
 
+namespace {
+
+void declare_pool(BlockBuilder& b, const ContrastiveVision& v) {
+    pool_weights(b, "head", v.hidden);
+    b.norm_weights("head.layernorm", v.hidden, norms::layer, kVision);
+    b.linear_weights("head.mlp.fc1", v.hidden, v.width, true, kVision);
+    b.linear_weights("head.mlp.fc2", v.width, v.hidden, true, kVision);
+}
+
+}  // namespace
+
+Block siglip_pool(const ContrastiveVision& v) {
+    BlockBuilder b("pool");
+    declare_pool(b, v);
+    return std::move(b).finish(-1);
+}
+
 void add_contrastive_vision(Parts& parts, std::string_view prefix, const ContrastiveVision& v) {
     const std::string root(prefix);
     parts.add(root, contrastive_vision_stem(v));
     parts.add(root + "encoder.layers.{}.", contrastive_vision_layer(v), v.layers);
     parts.add(root, "vision norm", [&](BlockBuilder& b) {
         b.norm_weights("post_layernorm", v.hidden, norms::layer, kVision);
-        if (!v.head) return;
-        pool_weights(b, "head", v.hidden);
-        b.norm_weights("head.layernorm", v.hidden, norms::layer, kVision);
-        b.linear_weights("head.mlp.fc1", v.hidden, v.width, true, kVision);
-        b.linear_weights("head.mlp.fc2", v.width, v.hidden, true, kVision);
+        if (v.head) declare_pool(b, v);
     });
 }
 

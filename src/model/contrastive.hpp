@@ -56,6 +56,8 @@ struct ContrastiveVision : ContrastiveTower {
 [[nodiscard]] Block contrastive_vision_layer(const ContrastiveVision& vision);
 /// The ops of a layer inside a block that is not a layer, under the module `name`, from `x`.
 int add_vision_layer(BlockBuilder& builder, const ContrastiveVision& vision, std::string_view name, int x);
+/// Parameters alone: SigLIP's pooling by attention.
+[[nodiscard]] Block siglip_pool(const ContrastiveVision& vision);
 /// Parameters alone: the whole encoder, and SigLIP's head where the config has one.
 void add_contrastive_vision(Parts& parts, std::string_view prefix, const ContrastiveVision& vision);
 

@@ -72,7 +72,7 @@ int join_images(BlockBuilder& b, const DecoderPlan& plan, const SharedTensors& i
     b.set_times(features, plan.image_tokens);
     const int mask = b.tensor("special_image_mask", 1);
     b.op(OpKind::join_images, "inputs_embeds", place::embedding, {of_model(ids.embeds), of_model(ids.features)},
-         {x, b.hold_until_model_end(features), b.hold_until_model_end(mask)});
+         {x, b.hold_until_model_end(features), b.hold_until_model_end(mask)}).attributes.listed = plan.listed_images;
     return x;
 }
 
@@ -87,6 +87,7 @@ Block build_stem(const DecoderPlan& plan, const SharedTensors& ids,
         const Tensor& tensor = shared[static_cast<std::size_t>(index)];
         OpAttributes& attributes = b.op(OpKind::attention_mask, tensor.name, place::attention, {},
                                         {b.shared(index, tensor)}).attributes;
+        attributes.image_blocks = plan.image_blocks;
         attributes.window = a.window;
         attributes.heads = a.heads;
         attributes.bias = a.alibi;
@@ -246,6 +247,7 @@ Model build_decoder(const DecoderPlan& plan, Task task, std::int64_t labels, Pro
     model.inputs = {{"ids"}};
     if (task == Task::causal_lm) model.inputs.push_back({"labels"});
     if (task == Task::classification) model.inputs.push_back(class_labels(Rows::batch, labels, problem));
+    if (plan.image_blocks) model.inputs.push_back({"token types"});
     if (model.image.rows > 0) model.inputs.push_back({"pixels", Rows::images, model.image.pixels(), nullptr});
     model.facts.hidden_size = plan.hidden;
     model.facts.layers = plan.order.empty() ? plan.layer_count

@@ -161,6 +161,9 @@ struct DecoderPlan {
     /// the layers. `features`, of `Model::shared`, is what they make.
     std::function<void(Model& model, int features)> tower;
     std::int64_t image_tokens = 0;       ///< of each image
+    bool listed_images = false;          ///< their features come as a list
+    /// The tokens of an image see each other; a second input tells them from words (`token_type_ids`).
+    bool image_blocks = false;
     std::string step_unsupported;
 
     [[nodiscard]] LayerPlan& layer() { return kinds.front(); }

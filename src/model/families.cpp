@@ -814,7 +814,7 @@ constexpr Family kFamilies[] = {
      "Gemma 3 with images",
      "transformers 5.24 models/gemma3",
      build_parts_family<configure_gemma3_vl>,
-     "text_config vision_config tie_word_embeddings",
+     "text_config vision_config tie_word_embeddings mm_tokens_per_image=256",
      kStoredLlava},
     {"qwen2_vl",
      "Qwen2VLForConditionalGeneration",

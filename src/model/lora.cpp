@@ -2,6 +2,7 @@
 // tuners/lora/model.py, tuners/lora/layer.py, utils/other.py; 0.21].
 
 #include <algorithm>
+#include <map>
 #include <set>
 
 #include <fmt/format.h>
@@ -44,7 +45,7 @@ public:
     /// A number for each module, then one for each parameter.
     Decision decide(const Block& block, const std::string& prefix) {
         Decision decision;
-        const std::vector<Module> modules = modules_of(block, family_);
+        const std::vector<Module>& modules = modules_of_original(block);
         for (const Module& module : modules) {
             const std::string name = prefix + module.path;
             std::int64_t chosen = kNone;
@@ -140,9 +141,22 @@ private:
     /// A module that only holds others takes no adapter, whatever the name by which it is meant.
     void check_containers(const std::string& name) {
         const std::size_t own = name.rfind('.');
-        for (std::size_t dot = name.find('.'); dot < own; dot = name.find('.', dot + 1))
+        if (own == std::string::npos) return;
+        // Names come module by module: what this one shares with the one before was looked at.
+        const std::string_view container = std::string_view(name).substr(0, own);
+        const auto shared = static_cast<std::size_t>(
+            std::ranges::mismatch(container, last_container_).in1 - container.begin());
+        for (std::size_t dot = name.find('.', shared); dot < own; dot = name.find('.', dot + 1))
             if (const std::string path = name.substr(0, dot); containers_.insert(path).second && targets_.matches(path))
                 unfit_.insert(path);
+        last_container_.assign(name, 0, own);
+    }
+
+    /// Of a block of the model as it was.
+    const std::vector<Module>& modules_of_original(const Block& block) {
+        const auto [place, fresh] = modules_.try_emplace(&block);
+        if (fresh) place->second = modules_of(block, family_);
+        return place->second;
     }
 
     void rename(Parameter& parameter, const std::string& prefix, std::string name) {
@@ -285,6 +299,8 @@ private:
     std::string family_;
     bool stacks_in_out_, mamba_;
     std::set<std::string> containers_;
+    std::string last_container_;
+    std::map<const Block*, std::vector<Module>> modules_;
     std::set<std::string> saved_any_, unsimulated_;
     std::set<std::string> unfit_, fused_, refused_, uneven_, clashing_, shapeless_;
     std::vector<std::pair<std::string, std::string>> renamed_;

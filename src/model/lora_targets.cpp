@@ -319,6 +319,7 @@ bool Targets::is_chosen_layer(const std::string& name) const {
 }
 
 std::string_view saved_root(std::string_view name, const Lora& lora) {
+    if (lora.modules_to_save.empty()) return {};
     for (std::size_t end = name.find('.');; end = name.find('.', end + 1)) {
         const std::string_view path = name.substr(0, end);
         for (const std::string& saved : lora.modules_to_save)

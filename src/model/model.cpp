@@ -143,6 +143,7 @@ std::string_view name_of(OpKind kind) {
         case OpKind::conv_patches: return "conv_patches";
         case OpKind::concat: return "concat";
         case OpKind::mean_patches: return "mean_patches";
+        case OpKind::average_pool: return "average_pool";
         case OpKind::attention_pool: return "attention_pool";
         case OpKind::pick_token: return "pick_token";
         case OpKind::contrastive_loss: return "contrastive_loss";

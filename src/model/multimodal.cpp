@@ -38,22 +38,78 @@ constexpr std::string_view kGlm4vText =
     "num_attention_heads=32 num_key_value_heads=2 head_dim hidden_act=silu "
     "tie_word_embeddings=false attention_dropout=0.0 partial_rotary_factor rope_parameters";
 
+void add_section(Model& model, std::string prefix, Block block, std::int64_t count) {
+    model.sections.push_back({std::move(prefix), 0, {static_cast<int>(model.blocks.size())}, count});
+    model.blocks.push_back(std::move(block));
+}
+
+}  // namespace
+
+namespace {
+
+/// The last norm of Gemma 3's tower, and the projector: means over squares of patches, normalised, times a
+/// matrix [transformers models/gemma3/modeling_gemma3.py Gemma3MultiModalProjector.forward].
+Block gemma3_projector(const ContrastiveVision& v, std::int64_t side, std::int64_t hidden,
+                       std::vector<Tensor>& shared, int features) {
+    const std::string projector = "model.multi_modal_projector";
+    const Place place{place::embedding.term, kVision};
+    BlockBuilder b("projector");
+    const int states = declare_tensor(shared, "image hidden states", v.hidden, Rows::patches);
+    shared.back().held = Held::until_outputs_end;
+    const std::string norm = "model.vision_tower.post_layernorm";
+    b.norm_weights(norm, v.hidden, norms::layer, kVision);
+    int y = b.norm(b.input(v.hidden, Rows::patches), norm, norms::layer);
+    b.share(y, states, shared[static_cast<std::size_t>(states)]);
+    b.end_base_model();
+
+    const int weight = b.parameter(join(projector, "mm_input_projection_weight"), {v.hidden, hidden}, kVision);
+    const auto local = [&](OpKind kind, std::string name, Rows rows, std::int64_t width, std::int64_t times) {
+        const int out = b.hold(b.tensor(name, width, rows));
+        b.set_times(out, times);
+        b.op(kind, join(projector, name), place, {y}, {out});
+        y = out;
+    };
+    const int out = b.tensor("projected", hidden, Rows::images);
+    b.set_times(out, detail::checked_mul(side, side));
+    {
+        const auto function = b.scope();
+        local(OpKind::transpose_heads, "channels_first", Rows::patches, v.hidden, 1);
+        b.last_op().attributes.heads = v.hidden;
+        local(OpKind::average_pool, "avg_pool", Rows::images, v.hidden, detail::checked_mul(side, side));
+        const std::string soft = join(projector, "mm_soft_emb_norm");
+        b.norm_weights(soft, v.hidden, norms::rms_one_plus, kVision);
+        y = b.hold(b.norm(y, soft, norms::rms_one_plus, place));
+        b.op(OpKind::linear, projector, place, {y}, {out}, {weight}).attributes.strided = true;
+    }
+    b.share(out, features, shared[static_cast<std::size_t>(features)]);
+    return std::move(b).finish(-1);
+}
+
 }  // namespace
 
 void configure_gemma3_vl(ConfigReader& config, Parts& parts) {
-    parts.model().step_unsupported = "only the parameters of this family are modelled yet";
     DecoderPlan plan = language_model();
     ConfigReader text =
         config.nested("text_config", "gemma3_text", families().find("gemma3_text")->keys);
     read_text(text, config, configure_gemma3, plan);
     ConfigReader vision_config = config.nested("vision_config", "siglip_vision_model",
                                                vision_keys::siglip);
-    const ContrastiveVision vision = read_siglip_vision(vision_config);
-    add_contrastive_vision(parts, "model.vision_tower.", vision);
-    parts.add("model.multi_modal_projector.", "projector", [&](BlockBuilder& b) {
-        b.parameter("mm_input_projection_weight", {vision.hidden, plan.hidden}, kVision);
-        b.norm_weights("mm_soft_emb_norm", vision.hidden, norms::rms_one_plus, kVision);
-    });
+    const ContrastiveVision v = read_siglip_vision(vision_config);
+    const std::int64_t tokens = config.size("mm_tokens_per_image", kLargestCount);
+    std::int64_t side = 1;
+    while ((side + 1) * (side + 1) <= tokens) ++side;
+    if (!config.diagnostics().empty()) return;
+    plan.image_tokens = side * side;
+    plan.image_blocks = true;
+    if (v.head) plan.step_unsupported = "a pool by attention behind the vision tower is not modelled";
+    plan.tower = [&](Model& model, int features) {
+        add_section(model, "model.vision_tower.", contrastive_vision_stem(v), 1);
+        add_section(model, "model.vision_tower.encoder.layers.{}.", contrastive_vision_layer(v), v.layers);
+        if (v.head) add_section(model, "model.vision_tower.", siglip_pool(v), 1);
+        add_section(model, "", gemma3_projector(v, side, plan.hidden, model.shared, features), 1);
+        model.image = v.shape();
+        model.image.tokens = plan.image_tokens;
+    };
     parts.add_decoder(plan);
 }
 
@@ -229,13 +285,9 @@ Block llava_projector(const LlavaVision& v, std::int64_t hidden, std::vector<Ten
 }
 
 void add_llava_tower(Model& model, const LlavaVision& v, std::int64_t hidden, int features) {
-    const auto add = [&](std::string prefix, Block block, std::int64_t count) {
-        model.sections.push_back({std::move(prefix), 0, {static_cast<int>(model.blocks.size())}, count});
-        model.blocks.push_back(std::move(block));
-    };
-    add("model.vision_tower.", contrastive_vision_stem(v.tower), 1);
-    add("model.vision_tower.encoder.layers.{}.", contrastive_vision_layer(v.tower), v.chosen);
-    add("", llava_projector(v, hidden, model.shared, features), 1);
+    add_section(model, "model.vision_tower.", contrastive_vision_stem(v.tower), 1);
+    add_section(model, "model.vision_tower.encoder.layers.{}.", contrastive_vision_layer(v.tower), v.chosen);
+    add_section(model, "", llava_projector(v, hidden, model.shared, features), 1);
     model.image = v.tower.shape();
     model.image.tokens = v.tokens();
 }
@@ -251,6 +303,7 @@ void configure_llava(ConfigReader& config, Parts& parts) {
     const LlavaVision v = read_llava_vision(config);
     if (!config.diagnostics().empty()) return;
     plan.image_tokens = v.tokens();
+    plan.listed_images = true;
     if (v.joined > 1)
         plan.step_unsupported = "features of several layers of the vision tower are not modelled";
     plan.tower = [&](Model& model, int features) { add_llava_tower(model, v, plan.hidden, features); };

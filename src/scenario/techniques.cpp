@@ -96,6 +96,16 @@ Patch checkpoint_every_block(const KeyTree&, const Job& job) {
     return set("/training/activation_checkpointing", KeyTree("full"));
 }
 
+Patch keep_checkpoints_on_host(const KeyTree& spec, const Job& job) {
+    constexpr std::string_view kKnob = "/training/activation_checkpointing";
+    if (!job.checkpointing.enabled || job.checkpointing.offload) return std::nullopt;
+    KeyTree patch = patch_at(std::string(kKnob) + "/offload", KeyTree(true));
+    const KeyTree* now = value_at(spec, kKnob);
+    if (now != nullptr && !now->is(KeyTree::Kind::object))  // a name alone: an object takes its place
+        patch = merge_patch(std::move(patch), patch_at(std::string(kKnob) + "/mode", KeyTree("full")));
+    return patch;
+}
+
 /// The smallest prime factor of n > 1: the least by which a micro-batch can be divided evenly.
 std::int64_t smallest_factor(std::int64_t n) {
     for (std::int64_t p = 2; p * p <= n; ++p)
@@ -249,6 +259,18 @@ constexpr Technique kTechniques[] = {
         .patch = checkpoint_every_block,
         .doc = "keep only the inputs of each block and recompute the rest in backward",
         .source = "Chen et al. 2016, arXiv:1604.06174; torch.utils.checkpoint"},
+    Technique{
+        .name = "checkpoint_offload",
+        .pointer = "/training/activation_checkpointing/offload",
+        .term = "activations/checkpoint_inputs",
+        .cost = "each block's input crosses the bus twice per step, and as much pinned host memory",
+        .limits = "the input of one block comes back at a time; everything else that checkpointing leaves stays",
+        .measure = "the step time, the host's memory, and the peak",
+        .phases = kActivationsLive,
+        .turned_on = is_true,
+        .patch = keep_checkpoints_on_host,
+        .doc = "keep the inputs of checkpointed blocks in the memory of the host",
+        .source = "torch.autograd.graph.save_on_cpu; transformers gradient_checkpointing_enable(offload=True)"},
     Technique{
         .name = "smaller_micro_batch",
         .pointer = "/training/micro_batch_size",

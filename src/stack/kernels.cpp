@@ -128,6 +128,8 @@ constexpr Kernel kKernels[] = {
     {"torch", OpKind::mean_patches, "a mean; its gradient is as large as the patches",
      kernel::mean_patches,
      "transformers models/dinov2/modeling_dinov2.py Dinov2ForImageClassification.forward"},
+    {"torch", OpKind::average_pool, "avg_pool2d: keeps what it reads", kernel::average_pool,
+     "derivatives.yaml: avg_pool2d"},
     {"torch", OpKind::attention_pool,
      "nn.MultiheadAttention of one query per image: keys and values in one product, copied apart",
      kernel::attention_pool,

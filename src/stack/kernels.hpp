@@ -72,6 +72,7 @@ void classification_loss(KernelCall& call);
 void conv_patches(KernelCall& call);
 void concat(KernelCall& call);
 void mean_patches(KernelCall& call);
+void average_pool(KernelCall& call);
 
 void join_images(KernelCall& call);
 

@@ -166,6 +166,18 @@ Ref bidirectional_mask(KernelCall& call) {
     return mask;
 }
 
+/// Causal, but for the tokens of an image, which see all of it; booleans of each sequence
+/// [models/gemma3/modeling_gemma3.py create_masks_for_vision_model; masking_utils.py sdpa_mask].
+Ref mask_of_image_blocks(KernelCall& call) {
+    Tape& tape = call.tape;
+    const std::int64_t pairs = pairs_of_mask(call);
+    const std::int64_t whole = detail::checked_mul(call.extents.batch, pairs);
+    const Ref causal = tape.fresh(pairs, dtype::boolean, "causal");
+    Ref block = tape.fresh(whole, dtype::boolean, "same image");
+    block = tape.fresh(whole, dtype::boolean, "same image, and one");
+    return tape.fresh(whole, dtype::boolean, "mask");
+}
+
 /// Classes without a choice run their own function whatever is asked for.
 bool run_form(KernelCall& call) {
     return has_no_choice(call.attributes().form) && run_eager_form(call);
@@ -194,7 +206,8 @@ void additive_mask(KernelCall& call) {
         if (allowed) call.out(0, call.tape.fresh(numel, call.activation_dtype(), "mask"));
         return;
     }
-    const Ref allowed = call.tape.fresh(pairs, dtype::boolean, "allowed");
+    const Ref allowed = call.attributes().image_blocks ? mask_of_image_blocks(call)
+                                                       : call.tape.fresh(pairs, dtype::boolean, "allowed");
     Ref mask = call.tape.fresh(numel, call.activation_dtype(), "mask");
     if (call.attributes().form == AttentionForm::mpt)
         mask = call.tape.fresh(numel, dtype::boolean, "boolean mask");
@@ -211,6 +224,7 @@ void sdpa_mask(KernelCall& call) {
         if (Ref mask = bidirectional_mask(call)) call.out(0, std::move(mask));
         return;
     }
+    if (call.attributes().image_blocks) return call.out(0, mask_of_image_blocks(call));
     // Skipped when is_causal says the same: no padding, and a window that covers the sequence.
     const bool windowed = call.attributes().window > 0 && call.attributes().window < call.extents.sequence;
     const bool always = call.attributes().form == AttentionForm::falcon;

@@ -26,10 +26,13 @@ Ref bloom_gelu(Tape& tape, const Ref& x) {
     const std::int64_t bytes = byte_count(numel, type);
     const std::int16_t tanh = node.temp(bytes, "tanh");
     const std::int16_t half = node.temp(bytes, "half of input");
+    // 0.5 x ((1 - tanh tanh) (0.797 + 0.107 x x)): five at a time while the last factor is made.
+    const std::int16_t rest = node.temp(bytes, "one less the square of tanh");
     const std::int16_t first = node.temp(bytes, "scratch");
     const std::int16_t second = node.temp(bytes, "scratch");
     node.drop(first);
     node.drop(second);
+    node.drop(rest);
     node.grad(0);
     node.drop(half);
     node.drop(tanh);
@@ -188,7 +191,12 @@ void activation(KernelCall& call) {
     call.out(0, apply_activation(call.tape, call.attributes().act, call.in(0)));
 }
 
-Ref gate(KernelCall& call) { return apply_activation(call.tape, call.attributes().act, call.in(0)); }
+Ref gate(KernelCall& call) {
+    Ref out = apply_activation(call.tape, call.attributes().act, call.in(0));
+    // In `act(gate(x)) * up(x)` no name is left of what `gate` returned.
+    if (call.input_tensor(0).held == Held::until_last_read) call.rebind_input(0, {});
+    return out;
+}
 
 void gated_activation(KernelCall& call) {
     call.out(0, call.tape.mul(std::move(call.early), call.in(1)));
@@ -217,6 +225,10 @@ Ref softcapped(Tape& tape, Ref x) {
     return tape.mul_scalar(tanh);
 }
 
-void softcap(KernelCall& call) { call.out(0, softcapped(call.tape, call.in(0))); }
+void softcap(KernelCall& call) {
+    Ref x = call.in(0);
+    call.rebind_input(0, {});  // `logits = logits / cap`
+    call.out(0, softcapped(call.tape, std::move(x)));
+}
 
 }  // namespace membudget::kernel

@@ -60,14 +60,24 @@ void mean_patches(KernelCall& call) {
     call.out(0, call.tape.mean(call.in(0), call.numel(call.output_tensor(0))));
 }
 
+void average_pool(KernelCall& call) {
+    const Ref x = call.in(0);
+    Ref out = call.tape.fresh(call.numel(call.output_tensor(0)), x.dtype(), "means");
+    Tape::NodeBuilder node(call.tape, "avg_pool2d", {&x});
+    node.save(x);
+    node.grad(0);
+    node.finish(out);
+    call.out(0, std::move(out));
+}
+
 void join_images(KernelCall& call) {
     Tape& tape = call.tape;
     const Ref embeds = call.in(0);
     const Ref features = call.in(1);
     const std::int64_t numel = embeds.numel();
     const bool cuda = tape.backend() == Backend::cuda;
-    Ref joined;
-    {  // a list of images, concatenated
+    Ref joined = features;
+    if (call.attributes().listed) {
         const std::vector<std::int64_t> each(static_cast<std::size_t>(call.extents.images),
                                              features.numel() / call.extents.images);
         std::vector<Ref> images = tape.chunk(features, each);

@@ -13,7 +13,7 @@ namespace membudget {
 /// sum = sum, and then n copies of `part`. Both are of one table of terms.
 void append(Profile& sum, const Profile& part, std::int64_t copies);
 /// sum = sum, and then the events of leaf `leaf`. `highest` becomes the highest total above the start
-/// of `sum` that the leaf reaches, its own start included.
+/// of `sum` that its allocations reach; without one the least number there is.
 void append(Profile& sum, std::span<const Event> events, const TermTable& terms, std::int32_t leaf,
             std::int64_t& highest);
 

@@ -35,7 +35,16 @@ Tape::BoundaryGradient ModelPass::backward_visit(const Visit& visit, BlockRun* r
     how.recompute = true;
     how.reentrant = job_.checkpointing.reentrant;
     how.output_is_checkpoint = false;
-    BlockRun again(context_, block(visit.layer.block), visit.input, shared_, how);
+    const bool offloaded = job_.checkpointing.offload;
+    std::optional<BlockInput> input = visit.input;
+    if (offloaded) {
+        input->owned = true;
+        input->term = context_.recompute;
+        const std::int64_t bytes = byte_count(input->numel, *input->dtype);
+        recompute.push_back({bytes, rounding_of(bytes, job_.backend), 1, -1, context_.recompute,
+                             {kNoOp, "input back from the host"}});
+    }
+    BlockRun again(context_, block(visit.layer.block), input, shared_, how);
     again.keep_input();
     again.forward(recompute, 0, again.ops());
     // Reentrant backward runs the whole forward first and holds its output. Without reentrance the
@@ -47,6 +56,8 @@ Tape::BoundaryGradient ModelPass::backward_visit(const Visit& visit, BlockRun* r
         again.stop_early(recompute);
     }
     again.end_autocast(recompute);
+    // The frame of a checkpoint keeps the host's copy; the device's is an argument of the recomputation.
+    if (lazy && offloaded) again.drop_input_name(recompute);
     if (!lazy) {
         std::vector<Event> zeros;
         again.begin_reentrant_backward(zeros);

@@ -39,7 +39,7 @@ std::size_t last_reader(const Block& block, std::size_t shared) {
 RunOptions ModelPass::options(const Layer& layer, std::size_t run) const {
     RunOptions made;
     made.gradients = mode_;
-    made.output_is_checkpoint = layer.output_is_checkpoint;
+    made.output_is_checkpoint = layer.output_is_checkpoint && !job_.checkpointing.offload;
     made.plan = &plan_;
     made.run = static_cast<int>(run);
     made.prefix = plan_.runs[run].prefix;
@@ -73,14 +73,16 @@ std::size_t ModelPass::visit(const Layer& layer, std::size_t run_index, const Bl
     RunOptions how = options(layer, run_index);
     how.grad_enabled = !layer.checkpointed;
     BlockInput given = input;
-    if (layer.checkpointed) given.owned = false;  // the checkpoint holds it until its backward
+    const bool offloaded = layer.checkpointed && job_.checkpointing.offload;
+    if (layer.checkpointed && !offloaded) given.owned = false;  // the checkpoint holds it until its backward
     const Block& one = block(layer.block);
     made->run = std::make_unique<BlockRun>(context_, one, given, shared_, how);
-    if (keep_input) made->run->keep_input();
+    if (keep_input || offloaded) made->run->keep_input();  // an argument of the functions that run the block
     communication_.before_forward(one, made->forward);
     made->run->forward(made->forward, 0, made->run->ops());
     communication_.after_forward(one, made->forward);
     made->output = made->run->hand_over_output();
+    if (offloaded && !keep_input) made->run->drop_input_name(made->forward);
     if (layer.checkpointed) {
         // A reentrant region is one node of its inputs: without one that needs a gradient there is none
         // [torch/utils/checkpoint.py CheckpointFunction].

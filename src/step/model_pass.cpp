@@ -2,6 +2,19 @@
 
 namespace membudget {
 
+namespace {
+
+/// Pinned memory comes in powers of two [aten/src/ATen/core/CachingHostAllocator.h allocate, roundSize];
+/// without a device nothing is pinned.
+std::int64_t pinned_size(std::int64_t bytes, Backend backend) {
+    if (backend == Backend::cpu) return bytes;
+    std::int64_t rounded = 1;
+    while (rounded < bytes) rounded = detail::checked_mul(rounded, 2);
+    return rounded;
+}
+
+}  // namespace
+
 ModelPass::ModelPass(const Job& job, TermTable& terms, Communication& communication,
                      std::pmr::memory_resource* memory)
     : job_(job), model_(*job.model), communication_(communication),
@@ -25,6 +38,22 @@ StepNode ModelPass::node(Phase phase, const char* pass, int block_index,
     made.block = block_index;
     made.events = std::move(events);
     return made;
+}
+
+ModelPass::HostCopies ModelPass::host_copies() const {
+    HostCopies out;
+    if (!job_.checkpointing.offload) return out;
+    for (const Group& group : groups_)
+        for (const std::size_t index : group.visits) {
+            const Visit& visit = *visits_[index];
+            if (!visit.layer.checkpointed) continue;
+            const std::int64_t bytes = byte_count(visit.input->numel, *visit.input->dtype);
+            out.count += group.count;
+            out.bytes = detail::checked_add(out.bytes, detail::checked_mul(bytes, group.count));
+            out.rounded = detail::checked_add(
+                out.rounded, detail::checked_mul(pinned_size(bytes, job_.backend), group.count));
+        }
+    return out;
 }
 
 void ModelPass::drop_outputs(Phase phase, std::vector<StepNode>& out) {

@@ -30,6 +30,11 @@ public:
     void begin_with_outputs() { outputs_carried_ = true; }
     /// What the outputs and the loss refer to after backward, as allocations; after `loss`.
     [[nodiscard]] const std::vector<Event>& outputs() const { return outputs_; }
+    /// Inputs of checkpointed blocks that wait on the host, how many and how large; after `forward`.
+    struct HostCopies {
+        std::int64_t count = 0, bytes = 0, rounded = 0;
+    };
+    [[nodiscard]] HostCopies host_copies() const;
     /// The loop's name for the loss goes, and with it the graph's nodes.
     void drop_loss(Phase phase, std::vector<StepNode>& out);
 

@@ -1,6 +1,7 @@
 // The algebra of profiles; see step.hpp.
 
 #include <algorithm>
+#include <limits>
 
 #include "membudget/step.hpp"
 #include "step/fold.hpp"
@@ -11,6 +12,9 @@ namespace {
 
 using detail::checked_add;
 using detail::checked_mul;
+
+/// Of a stretch that allocates nothing.
+constexpr std::int64_t kNoLevel = std::numeric_limits<std::int64_t>::min();
 
 void grow(TermBytes& bytes, std::size_t size) {
     if (bytes.size() < size) bytes.resize(size, 0);
@@ -61,7 +65,7 @@ void append(Profile& sum, const Profile& part, std::int64_t n) {
 void append(Profile& sum, std::span<const Event> events, const TermTable& terms, std::int32_t leaf,
             std::int64_t& highest) {
     grow(sum, terms.size(), terms.groups());
-    highest = sum.total;
+    highest = kNoLevel;
     const auto book = [&](TermId term, std::int64_t bytes) {
         const auto group = static_cast<std::size_t>(terms.group(term));
         sum.net[term] = checked_add(sum.net[term], bytes);
@@ -80,7 +84,7 @@ void append(Profile& sum, std::span<const Event> events, const TermTable& terms,
         // An op's output and what the allocator adds to it appear at one instant.
         book(event.term, checked_mul(event.bytes, event.count));
         if (event.rounding != 0) book(kRounding, checked_mul(event.rounding, event.count));
-        highest = std::max(highest, sum.total);
+        if (event.bytes > 0) highest = std::max(highest, sum.total);
         if (sum.total > sum.peak) {
             sum.peak = sum.total;
             sum.where = {leaf, static_cast<std::int32_t>(i), {}};
@@ -120,8 +124,14 @@ public:
     void add(const StepNode& node, Fold& sum) {
         if (node.children.empty()) {
             std::int64_t highest = 0;
+            const std::int64_t before = sum.profile.total;
             append(sum.profile, node.events, terms_, next_leaf_++, highest);
-            raise(sum, node.phase, highest);
+            // A phase begins at the level it finds. Only while the functions around the loss return is that
+            // the loss's level, and forward has long begun.
+            returns_ = node.phase == Phase::forward && (returns_ || previous_ == Phase::loss);
+            if (const std::int64_t level = returns_ ? highest : std::max(before, highest); level > kNoLevel)
+                raise(sum, node.phase, level);
+            previous_ = node.phase;
         }
         for (const StepNode& child : node.children) {
             if (child.repeat == 1)
@@ -152,6 +162,8 @@ private:
 
     const TermTable& terms_;
     std::int32_t next_leaf_ = 0;
+    std::optional<Phase> previous_;  ///< of the leaf before
+    bool returns_ = false;           ///< forward goes on after the loss
 };
 
 }  // namespace

@@ -110,6 +110,7 @@ public:
 private:
     void derive();
     void inputs(std::vector<Event>& start);
+    void offloaded();
     void state_only(std::vector<Event> start);
     [[nodiscard]] StepNode micro_batch(GradientMode mode, bool first);
     /// Stated terms where `phase` begins. What ends there is freed in the phase before, so that a
@@ -261,6 +262,19 @@ void StepBuilder::derive() {
     if (job_.carry_outputs && job_.steady)
         out.insert(out.begin() + 1, leaf(Phase::forward, "outputs before", pass_->outputs()));
     stated_->drop_replaced(step_.root);
+    offloaded();
+}
+
+/// The largest that the host holds: at the end of forward, when every checkpoint has its copy there.
+void StepBuilder::offloaded() {
+    const ModelPass::HostCopies copies = pass_->host_copies();
+    if (copies.count == 0) return;
+    std::string formula = fmt::format("inputs of {} checkpointed blocks, {} bytes", group_digits(copies.count),
+                                      group_digits(copies.bytes));
+    if (copies.rounded != copies.bytes) formula += ", each rounded up to a power of two";
+    step_.host.push_back({"host/checkpoint_inputs", copies.rounded,
+                          {Basis::derived, Total::host, std::move(formula),
+                           "torch.autograd.graph.save_on_cpu; ATen/core/CachingHostAllocator.h"}});
 }
 
 /// Gives every tensor a term of its own: the ledger term, the op, the tensor's role.

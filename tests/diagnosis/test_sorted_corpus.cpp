@@ -85,5 +85,30 @@ TEST_CASE("terms of snapshots whose training is known are those of its estimate"
     }
 }
 
+/// Frozen and quantized parameters have no gradients: their sizes are those of the spec.
+TEST_CASE("parameters without gradients are found by the sizes of the spec", "[trace]") {
+    const char* corpus = std::getenv("MEMBUDGET_CORPUS");
+    if (corpus == nullptr) {
+        std::puts("skipped: MEMBUDGET_CORPUS is not set");
+        return;
+    }
+    const auto document = read_document("tests/cuda/tinyllama-qlora.json");
+    REQUIRE(document.ok());
+    const auto job = estimate(*document);
+    REQUIRE(job.ok());
+    const auto trace =
+        read_trace_file(std::string(corpus) + "/traces/cranberrii+ftcourse/memory_snapshot.pickle");
+    REQUIRE(trace.ok());
+    const auto summary = summarise(*trace);
+    REQUIRE(summary.ok());
+    const auto result =
+        reconcile(job->ledger, "tinyllama", *summary, {}, expected_terms(job->job));
+    REQUIRE(result.ok());
+    check_near(result->terms, "parameters", 0.001);
+    check_near(result->terms, "temporaries", 0.001);
+    const ReconciledLine* parameters = find(result->terms, "parameters");
+    CHECK(parameters->certain == Bytes(0));
+}
+
 }  // namespace
 }  // namespace membudget

@@ -189,12 +189,65 @@ def towers() -> list[dict[str, Any]]:
     return cases
 
 
+def offloads() -> list[dict[str, Any]]:
+    """Checkpoints in the memory of the host."""
+    dims = Dims(hidden=256, intermediate=704, layers=4, heads=4, kv_heads=2, vocab=1000, batch=3, seq=96)
+    common = {"attn_implementation": "sdpa", "optimizer": OPTIMIZERS[2][1], "keep_outputs": False, "offload": True}
+    lazy, reentrant = {"checkpointing": "non_reentrant"}, {"checkpointing": "reentrant"}
+    mixed = {"autocast": "bfloat16", "keep_outputs": True, "accumulation": 2}
+    narrow = {"param_dtype": "bfloat16", "lora": {"r": 8, "target_modules": "all-linear"}}
+    forms = [
+        ("llama", lazy),
+        ("llama", reentrant),
+        ("llama", lazy | mixed),
+        ("llama", reentrant | mixed),
+        ("llama", lazy | narrow),
+        ("qwen3-moe", lazy),
+        ("gemma3", reentrant),
+        ("vit", lazy),
+    ]
+    return [
+        {"name": f"offload-{number}"} | make_case(architecture, dims, common | training)
+        for number, (architecture, training) in enumerate(forms)
+    ]
+
+
+def narrow_autocast() -> list[dict[str, Any]]:
+    """Autocast over weights that are narrow already: a model loaded in bf16, trained with `bf16=True`."""
+    dims = Dims(hidden=256, intermediate=704, layers=3, heads=4, kv_heads=4, vocab=1000, batch=2, seq=96)
+    common = {"param_dtype": "bfloat16", "autocast": "bfloat16", "optimizer": OPTIMIZERS[2][1], "keep_outputs": True}
+    sdpa = {"attn_implementation": "sdpa"}
+    forms = [
+        ("llama", sdpa),
+        ("llama", {"checkpointing": "non_reentrant", "lora": {"r": 8, "target_modules": "all-linear"}}),
+        ("gpt2", sdpa),
+        ("bert", sdpa | {"checkpointing": "reentrant"}),
+        ("gemma2", {}),
+        ("mixtral", sdpa),
+        ("phi", sdpa),
+        ("opt", {}),
+        ("modernbert", sdpa),
+        ("t5", {}),
+        ("vit", sdpa),
+        ("bloom", {}),
+    ]
+    return [
+        {"name": f"narrow-{number}"} | make_case(architecture, dims, common | training)
+        for number, (architecture, training) in enumerate(forms)
+    ]
+
+
+def all_cases(seed: int) -> list[dict[str, Any]]:
+    """What `record.py` runs."""
+    return draw(seed) + adapters() + losses() + towers() + offloads() + narrow_autocast()
+
+
 def main() -> None:
     """Prints the cases as JSON lines."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--seed", type=int, default=SEED)
     arguments = parser.parse_args()
-    for case in draw(arguments.seed) + adapters() + losses() + towers():
+    for case in all_cases(arguments.seed):
         json.dump(case, sys.stdout, sort_keys=True)
         print()
 

@@ -186,12 +186,12 @@ class Trace:
         return {name: size for name, size in result.items() if size}
 
     def peak(self, workspace: bool, phases: Iterable[str] | None = None) -> Peak | None:
-        """The earliest highest total, over the whole step or over some phases."""
+        """The earliest highest total that an allocation reaches, in the whole step or in some phases."""
         wanted = None if phases is None else set(phases)
         best, where = -1, -1
         for number, live in self.totals(workspace):
             event = self.events[number]
-            if wanted is not None and event.phase not in wanted:
+            if event.sign < 0 or (wanted is not None and event.phase not in wanted):
                 continue
             if live > best:
                 best, where = live, number

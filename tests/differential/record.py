@@ -12,7 +12,7 @@ from typing import Any
 
 import torch
 
-from cases import SEED, adapters, draw, losses, towers
+from cases import SEED, all_cases
 from run_case import complete, run, versions
 
 
@@ -64,7 +64,7 @@ def main() -> None:
     done = load(arguments.output, arguments.seed)
     records: dict[str, dict[str, Any]] = {}
     failures: dict[str, str] = {}
-    cases = draw(arguments.seed) + adapters() + losses() + towers()
+    cases = all_cases(arguments.seed)
     for number, case in enumerate(cases):
         name = case["name"]
         if name in done and done[name]["case"] == complete(case):
@@ -74,7 +74,7 @@ def main() -> None:
             continue
         began = time.monotonic()
         try:
-            result, _ = run(case)
+            result, _ = run(case, case.get("tracker", "profiler"))
         except Exception as error:  # a case that cannot run is itself a finding
             failures[name] = f"{type(error).__name__}: {error}".splitlines()[0][:200]
             print(f"{name}: {failures[name]}", file=sys.stderr)

@@ -24,6 +24,7 @@ import transformers
 import losses
 import memory_tracker as mt
 from dispatch_tracker import DispatchRecorder, fake_tensors
+from host_copies import copies_on_host
 
 TRAINING_DEFAULTS: dict[str, Any] = {
     "param_dtype": "float32",
@@ -46,7 +47,7 @@ TRAINING_DEFAULTS: dict[str, Any] = {
 }
 
 # Options that a case has only where it asks for them.
-TRAINING_OPTIONAL = {"quantization", "loss"}
+TRAINING_OPTIONAL = {"quantization", "loss", "offload"}
 
 Labels = list[tuple[str, str, int, str]]
 Key = Callable[[torch.Tensor], int]
@@ -95,7 +96,9 @@ def build_model(case: dict[str, Any]) -> torch.nn.Module:
         model = peft.get_peft_model(model, peft.LoraConfig(**training["lora"]))
     if training["checkpointing"] != "none":
         reentrant = training["checkpointing"] == "reentrant"
-        model.gradient_checkpointing_enable(gradient_checkpointing_kwargs={"use_reentrant": reentrant})
+        model.gradient_checkpointing_enable(
+            gradient_checkpointing_kwargs={"use_reentrant": reentrant}, offload=training.get("offload", False)
+        )
         if training["lora"] is not None:
             model.enable_input_require_grads()
     model.train()
@@ -289,7 +292,7 @@ def record(
     recorder = recorder or mt.Recorder()
     key = recorder.key
     carried: list[Any] = []
-    with mt.loss_marks():
+    with mt.loss_marks(), copies_on_host() as host:
         with recorder.background():
             model = build_model(case)
             batches = [build_batch(case, model) for _ in range(training["accumulation"])]
@@ -311,6 +314,8 @@ def record(
         "parameters": sum(p.numel() for p in parameters),
         "trainable_parameters": sum(p.numel() for p in parameters if p.requires_grad),
     }
+    if training.get("offload"):
+        counts["host_bytes"] = host.peak
     del model, optimizers, batches, parameters
     gc.collect()
     return counts, trace
