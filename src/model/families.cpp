@@ -60,6 +60,9 @@ constexpr std::string_view kStoredTower =
 constexpr std::string_view kStoredMistral3 =
     "^lm_head.=language_model.lm_head. ^model.language_model.=language_model.model. "
     "^model.vision_tower.=vision_tower. ^model.multi_modal_projector.=multi_modal_projector.";
+constexpr std::string_view kStoredMllama =
+    "^lm_head.=language_model.lm_head. ^model.language_model.=language_model.model. "
+    "^model.vision_model.=vision_model. ^model.multi_modal_projector.=multi_modal_projector.";
 constexpr std::string_view kStoredInternvl =
     "^lm_head.=language_model.lm_head. ^model.language_model.=language_model.model. "
     "^model.vision_tower.=vision_tower. ^model.multi_modal_projector.=multi_modal_projector. "
@@ -453,6 +456,15 @@ constexpr Family kFamilies[] = {
      "attention_dropout=0.0 sliding_window=4096 "
      "sliding_window_pattern|_sliding_window_pattern=6 layer_types final_logit_softcapping "
      "attn_logit_softcapping"},
+    {"gemma3n_text",
+     "Gemma3nForCausalLM",
+     "Gemma 3n, its decoder",
+     "transformers 5.24 models/gemma3n",
+     build_parts_family<configure_gemma3n_text>,
+     "vocab_size=262400 hidden_size=2048 intermediate_size=16384 num_hidden_layers=35 num_attention_heads=8 "
+     "num_key_value_heads=2 head_dim=256 hidden_activation=gelu_pytorch_tanh tie_word_embeddings=true "
+     "attention_bias=false attention_dropout=0.0 vocab_size_per_layer_input=262144 hidden_size_per_layer_input=256 "
+     "altup_num_inputs=4 num_kv_shared_layers=15 laurel_rank=64"},
     {"mixtral",
      "MixtralForCausalLM MixtralModel MixtralForSequenceClassification",
      "Mixtral 8x7B, 8x22B",
@@ -898,6 +910,13 @@ constexpr Family kFamilies[] = {
      build_parts_family<configure_internvl>,
      "text_config vision_config tie_word_embeddings downsample_ratio=0.5",
      kStoredInternvl},
+    {"mllama",
+     "MllamaForConditionalGeneration",
+     "Llama 3.2 Vision",
+     "transformers 5.24 models/mllama",
+     build_parts_family<configure_mllama>,
+     "text_config vision_config",
+     kStoredMllama},
     {"bert",
      "BertForMaskedLM BertModel BertForPreTraining BertForSequenceClassification",
      "BERT and the embedding models of its class (BGE, E5, GTE, Arctic Embed, ...)",

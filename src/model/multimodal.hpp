@@ -21,6 +21,8 @@ void configure_llava_next(ConfigReader& config, Parts& parts);
 void configure_mistral3(ConfigReader& config, Parts& parts);
 void configure_internvl(ConfigReader& config, Parts& parts);
 void configure_glm4v_moe(ConfigReader& config, Parts& parts);
+void configure_mllama(ConfigReader& config, Parts& parts);
+void configure_gemma3n_text(ConfigReader& config, Parts& parts);
 
 /// The parameters of LLaVA around `plan`'s decoder, with any tower; `newline`: an embedding that ends a row of
 /// patches.

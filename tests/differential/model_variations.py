@@ -115,6 +115,18 @@ VL_TEXT = {**GQA, "head_dim": 16}
 NAFLEX_VISION = {**SMALL_TEXT, "hidden_size": 48, "num_patches": 16, "patch_size": 8}
 INTERN_VISION = {**SMALL_VISION, "image_size": [32, 32], "patch_size": [8, 8]}
 ERNIE_MOE = {**GQA, "moe_intermediate_size": 32, "moe_num_experts": 4, "moe_k": 2, "moe_num_shared_experts": 2}
+TILED_TEXT = {**GQA, "cross_attention_layers": [1]}
+TILED_VISION = {**SMALL_VISION, "num_global_layers": 1, "vision_output_dim": 144}
+GEMMA3N = {
+    **GQA,
+    "head_dim": 16,
+    "num_hidden_layers": 6,
+    "layer_types": ["sliding_attention", "full_attention"] * 3,
+    "num_kv_shared_layers": 0,
+    "vocab_size_per_layer_input": 110,
+    "hidden_size_per_layer_input": 12,
+    "laurel_rank": 6,
+}
 GLM_MOE_TEXT = {
     **MOE,
     "moe_intermediate_size": 32,
@@ -412,6 +424,8 @@ FAMILIES = (
     Family("minimax", "MiniMaxForCausalLM MiniMaxModel", {**MOE, "num_local_experts": 4}, {**HEADS, **TIED, "layer_types": [["linear_attention", "full_attention"] * 2, ["full_attention"] * 4]}),
     Family("deberta", "DebertaForMaskedLM DebertaModel DebertaForSequenceClassification", BERT, {"relative_attention": [True], "pos_att_type": ["c2p|p2c", ["c2p"]], "max_relative_positions": [16], "position_biased_input": [False], "type_vocab_size": [2], "embedding_size": [32], **TIED}),
     Family("swinv2", "Swinv2ForImageClassification Swinv2Model", {"embed_dim": 24}, {"qkv_bias": [False], "window_size": [8], "mlp_ratio": [2.0], "depths": [[1, 1, 2, 1]], "id2label": [{"0": "a", "1": "b", "2": "c"}]}),
+    Family("mllama", "MllamaForConditionalGeneration", {"text_config": TILED_TEXT, "vision_config": TILED_VISION}, {"text_config": [{**TILED_TEXT, "cross_attention_layers": [0, 3]}], "vision_config": [{**TILED_VISION, "num_global_layers": 2, "supported_aspect_ratios": [[1, 1], [1, 2], [2, 1]], "max_num_tiles": 2}], **TIED}),
+    Family("gemma3n_text", "Gemma3nForCausalLM", GEMMA3N, {"num_kv_shared_layers": [2], "intermediate_size": [[96, 96, 80, 80, 80, 80]], "altup_num_inputs": [2], "laurel_rank": [4], **HEADS, **BIAS, **TIED}),
     Family("clip_vision_model", "CLIPVisionModel CLIPVisionModelWithProjection", SMALL_VISION, {"image_size": [40], "num_channels": [1], "projection_dim": [24]}),
     Family("siglip_vision_model", "SiglipVisionModel", SMALL_VISION, {"vision_use_head": [False], "image_size": [40], "num_channels": [1]}),
     Family("siglip2_vision_model", "Siglip2VisionModel", NAFLEX_VISION, {"vision_use_head": [False], "num_patches": [25], "num_channels": [1]}),
