@@ -144,6 +144,42 @@ struct LiveShare {
     std::int64_t blocks = 0;
 };
 
+/// Bytes live at an instant that belong to one term of a ledger.
+struct SortedTerm {
+    std::string path;            ///< "gradients": first component of a ledger's paths
+    Bytes bytes;
+    Bytes certain;               ///< of it, told by the file's categories or by frames; the rest is inferred
+    std::int64_t blocks = 0;
+    std::vector<LiveShare> by;   ///< the same bytes by the rule that sorted them, largest first
+};
+
+/// Blocks of one size that no rule sorts.
+struct UnsortedBlocks {
+    std::string_view why;        ///< "from before the trace, never freed"
+    std::string_view may_be;     ///< the term they are of if a spec has tensors of this size; may be empty
+    Bytes size;                  ///< of one
+    std::int64_t blocks = 0;
+};
+
+/// Which instant of a trace, or of a phase of it.
+enum class InstantOf : std::uint8_t {
+    peak,     ///< the highest of the trace
+    highest,  ///< the highest of a phase
+    end,      ///< the end of a phase: of its last run that is whole
+};
+[[nodiscard]] std::string_view name_of(InstantOf instant);
+
+/// What is live at an instant, sorted into the terms of a ledger. The books close: `terms` and
+/// `unsorted` sum to `live`.
+struct SortedInstant {
+    InstantOf of = InstantOf::peak;
+    std::string phase;           ///< "backward"; at the peak the one it is in, if that is known
+    Bytes live;
+    std::vector<SortedTerm> terms;          ///< largest first
+    std::vector<UnsortedBlocks> unsorted;   ///< largest first
+};
+[[nodiscard]] Bytes unsorted_bytes(const SortedInstant& instant);
+
 /// A stretch that the file names, with the highest live memory within.
 struct MarkedPeak {
     std::string name;
@@ -178,6 +214,8 @@ struct TraceSubject {
     std::int64_t live_peak_at = 0;       ///< on the axis of the curve
     std::optional<Bytes> reserved_at_peak;
     std::vector<LiveShare> categories, stacks;  ///< at the peak, largest first
+    /// The peak first, then each phase; empty where neither categories nor stacks tell anything.
+    std::vector<SortedInstant> sorted;
     std::string peak_phase;              ///< "backward", from the stacks or markers; may be empty
     std::optional<TraceFreeMemory> free_at_peak, free_at_end;
     std::optional<TraceOom> oom;
@@ -227,6 +265,22 @@ struct Finding {
 
 // --- estimate and measurement --------------------------------------------------------------------
 
+/// What a simulated step holds at the highest instant of a phase, or at its end: requested bytes by
+/// first path component of the terms.
+struct ExpectedInstant {
+    InstantOf of = InstantOf::highest;
+    std::string_view phase;
+    std::vector<std::pair<std::string, Bytes>> groups;  ///< by name
+};
+
+/// What a trace of a job should show.
+struct ExpectedTerms {
+    std::vector<ExpectedInstant> instants;
+    /// How many tensors of which size live throughout the step, by first path component.
+    std::vector<std::pair<std::string, std::vector<std::pair<Bytes, std::int64_t>>>> lasting;
+};
+[[nodiscard]] ExpectedTerms expected_terms(const Job& job);
+
 /// One number of the estimate beside the measured one.
 struct ReconciledLine {
     std::string path;                 ///< a total, "phases/backward", or a term's path
@@ -235,6 +289,8 @@ struct ReconciledLine {
     std::optional<Bytes> upper;
     std::optional<Bytes> measured;
     std::string measured_as;          ///< what was measured, for people
+    /// Of a term's measured bytes, those that categories or frames tell; the rest is inferred.
+    std::optional<Bytes> certain = {};
     [[nodiscard]] std::optional<Bytes> residual() const {
         return measured ? std::optional(*measured - estimate) : std::nullopt;
     }
@@ -245,14 +301,18 @@ struct ReconciledLine {
 struct Reconciliation {
     std::string name, file, subject;
     std::vector<ReconciledLine> totals, phases, terms;
+    /// Terms at the highest instant and at the end of each phase: "phases/backward/highest/gradients".
+    std::vector<ReconciledLine> phase_terms;
     std::vector<Finding> findings;        ///< unit mismatches and differences of metric
     std::vector<std::string> notes;
 };
 
-/// `subject` names one of the trace's; empty: the one with the highest peak.
+/// `subject` names one of the trace's; empty: the one with the highest peak. `expected` adds terms by
+/// phase, and sorts by their size what the trace alone cannot.
 [[nodiscard]] Result<Reconciliation> reconcile(const Ledger& ledger, std::string name,
                                                const TraceSummary& summary,
-                                               std::string_view subject = {});
+                                               std::string_view subject = {},
+                                               const ExpectedTerms& expected = {});
 
 /// What a reconciliation found, kept as a file: evidence beside later estimates, never a correction.
 struct ReceiptLine {

@@ -312,6 +312,9 @@ struct TraceFreeMemory : FreeMemory {
     /// Free in the pools of CUDA graphs and of `torch.cuda.MemPool`: neither given back nor used by
     /// others while the pool lives [CUDACachingAllocator.cpp release_cached_blocks].
     std::int64_t private_pools = 0;
+    /// Of `stuck`, what lies in segments of other streams than the one that holds most: a free block
+    /// only serves requests of its segment's stream.
+    std::int64_t other_streams = 0;
 };
 [[nodiscard]] TraceFreeMemory free_memory(std::span<const TraceSegment> segments,
                                           const AllocatorSettings& settings = {});

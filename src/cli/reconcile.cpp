@@ -28,7 +28,8 @@ Result<Reconciliation> compare(const Options& options, const Streams& streams) {
     if (!result) return result.errors();
     const auto summary = summary_of_file(options.trace, streams);
     if (!summary) return summary.errors();
-    return reconcile(result->ledger, display_name(*document), *summary, options.subject);
+    return reconcile(result->ledger, display_name(*document), *summary, options.subject,
+                     expected_terms(result->job));
 }
 
 }  // namespace

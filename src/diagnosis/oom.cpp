@@ -212,6 +212,10 @@ std::string backend_of(std::string_view text, std::string_view wording) {
         if (at != std::string_view::npos && text.substr(at).find("out of memory") < 40)
             return name == "cuda" ? "CUDA" : std::string(name);
     }
+    // The runtimes' names of the error, where nothing else is printed.
+    if (text.find("hipError") != std::string_view::npos) return "HIP";
+    if (text.find("cudaError") != std::string_view::npos || text.find("CUDA_ERROR") != std::string_view::npos)
+        return "CUDA";
     return wording.starts_with("pytorch") ? "CUDA" : "";
 }
 
@@ -220,7 +224,8 @@ std::vector<std::size_t> anchors_in(std::string_view text) {
     std::vector<std::size_t> out;
     for (const std::string_view anchor :
          {"out of memory", "OutOfMemoryError", "RESOURCE_EXHAUSTED", "cudaMalloc retries",
-          "would exceed allowed memory", "raises OOM", "OOM at"})
+          "would exceed allowed memory", "raises OOM", "OOM at", "hipErrorOutOfMemory",
+          "cudaErrorMemoryAllocation", "CUDA_ERROR_OUT_OF_MEMORY"})
         for (std::size_t at = find_ignoring_case(text, anchor); at != std::string_view::npos;
              at = find_ignoring_case(text, anchor, at + anchor.size()))
             out.push_back(at);

@@ -48,8 +48,8 @@ bool read_line(const KeyTree& tree, const std::string& pointer, ReceiptLine& int
 
 Receipt receipt_of(const Reconciliation& reconciliation) {
     Receipt out{reconciliation.name, reconciliation.file, {}};
-    for (const auto* lines :
-         {&reconciliation.totals, &reconciliation.phases, &reconciliation.terms})
+    for (const auto* lines : {&reconciliation.totals, &reconciliation.phases,
+                              &reconciliation.terms, &reconciliation.phase_terms})
         for (const ReconciledLine& line : *lines)
             if (line.measured)
                 out.lines.push_back(

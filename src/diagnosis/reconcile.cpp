@@ -1,10 +1,11 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <array>
 #include <cmath>
+#include <map>
 
 #include "diagnosis/finding.hpp"
+#include "diagnosis/sorted_terms.hpp"
 
 namespace membudget {
 namespace {
@@ -18,32 +19,21 @@ double off_by(Bytes measured, Bytes estimate) {
     return estimate == Bytes(0) ? 1 : std::abs(ratio(measured - estimate, estimate));
 }
 
-/// The profiler's categories and where the ledger books the same tensors.
-struct CategoryOfTerm {
-    std::string_view category;
-    std::string_view path;
-};
-constexpr std::array kCategories = std::to_array<CategoryOfTerm>({
-    {"parameter", "parameters"},
-    {"optimizer_state", "optimizer_states"},
-    {"gradient", "gradients"},
-    {"activation", "activations"},
-    {"temporary", "temporaries"},
-    // By the stack of a snapshot: only states outlive the optimizer's step.
-    {"allocated in optimizer_step", "optimizer_states"},
-});
+/// The path under which bytes stand that nothing sorts.
+constexpr std::string_view kUnsorted = "unsorted";
 
 class Comparison {
 public:
-    Comparison(const Ledger& ledger, const TraceSummary& summary, const TraceSubject& subject,
-               Reconciliation& into)
-        : ledger_(ledger), summary_(summary), subject_(subject), out_(into) {}
+    Comparison(const Ledger& ledger, const ExpectedTerms& expected, const TraceSummary& summary,
+               const TraceSubject& subject, Reconciliation& into)
+        : ledger_(ledger), expected_(expected), summary_(summary), subject_(subject), out_(into) {}
 
     void run() {
         totals();
         phases();
         terms();
-        units();
+        // Events count bytes; only figures that somebody printed have a unit to misread.
+        if (subject_.is_series) units();
         if (std::none_of(out_.totals.begin(), out_.totals.end(),
                          [](const auto& line) { return line.measured; }))
             out_.findings.push_back(
@@ -110,25 +100,80 @@ private:
                                            .measured_as = "highest live in this phase"});
     }
 
+    /// Terms at the peak, and at the instants of each phase.
     void terms() {
-        for (const CategoryOfTerm& row : kCategories)
-            for (const LiveShare& share : subject_.categories) {
-                if (share.name != row.category) continue;
-                ReconciledLine line{.path = std::string(row.path),
-                                    .metric = "allocated",
-                                    .lower = Bytes(0),
-                                    .estimate = at_peak(ledger_, row.path),
-                                    .upper = Bytes(0),
-                                    .measured = share.bytes,
-                                    .measured_as = fmt::format("live at the peak: {}", share.name)};
-                for (const Term& term : ledger_.terms) {
-                    if (!is_at_or_below(term.path, row.path)) continue;
-                    line.lower += term.lower;
-                    if (line.upper && term.upper) *line.upper += *term.upper;
-                    else line.upper.reset();
-                }
-                out_.terms.push_back(std::move(line));
+        for (const SortedInstant& measured : subject_.sorted) {
+            const SortedInstant sorted = by_size_of_spec(measured, expected_);
+            if (sorted.of == InstantOf::peak) {
+                terms_at_peak(sorted);
+                continue;
             }
+            for (const ExpectedInstant& instant : expected_.instants)
+                if (instant.of == sorted.of && instant.phase == sorted.phase)
+                    terms_of_phase(sorted, instant);
+        }
+    }
+
+    void terms_at_peak(const SortedInstant& sorted) {
+        std::map<std::string, Bytes> estimate;
+        for (const auto& [group, bytes] : groups_at_peak(ledger_))
+            if (group != "allocator") estimate[group] = bytes;
+        for (ReconciledLine& line : lines_of(sorted, estimate)) {
+            line.lower = Bytes(0);
+            line.upper = Bytes(0);
+            for (const Term& term : ledger_.terms) {
+                if (term.total != Total::allocated || !is_at_or_below(term.path, line.path)) continue;
+                line.lower += term.lower;
+                if (line.upper && term.upper) *line.upper += *term.upper;
+                else line.upper.reset();
+            }
+            out_.terms.push_back(std::move(line));
+        }
+        const std::string_view estimated = name_of(ledger_.peak.phase);
+        if (!sorted.phase.empty() && sorted.phase != estimated)
+            out_.notes.push_back(fmt::format(
+                "the trace peaks in {}, the estimate in {}: compare their terms by phase",
+                in_words(sorted.phase), in_words(estimated)));
+    }
+
+    void terms_of_phase(const SortedInstant& sorted, const ExpectedInstant& expected) {
+        const std::map<std::string, Bytes> estimate(expected.groups.begin(), expected.groups.end());
+        for (ReconciledLine& line : lines_of(sorted, estimate)) {
+            line.path =
+                fmt::format("phases/{}/{}/{}", sorted.phase, name_of(sorted.of), line.path);
+            out_.phase_terms.push_back(std::move(line));
+        }
+    }
+
+    /// A line for each term that either side knows, the largest first; what is unsorted comes last.
+    [[nodiscard]] static std::vector<ReconciledLine> lines_of(
+        const SortedInstant& sorted, const std::map<std::string, Bytes>& estimate) {
+        std::vector<ReconciledLine> out;
+        const auto add = [&](std::string path, const SortedTerm* term) {
+            const auto found = estimate.find(path);
+            const Bytes bytes = found == estimate.end() ? Bytes(0) : found->second;
+            out.push_back({.path = std::move(path),
+                           .metric = "allocated",
+                           .lower = bytes,
+                           .estimate = bytes,
+                           .upper = bytes,
+                           .measured = term == nullptr ? Bytes(0) : term->bytes,
+                           .measured_as = term == nullptr ? "none found" : rules_of(term->by),
+                           .certain = term == nullptr ? Bytes(0) : term->certain});
+        };
+        for (const SortedTerm& term : sorted.terms) add(term.path, &term);
+        for (const auto& [path, bytes] : estimate)
+            if (std::ranges::find(sorted.terms, path, &SortedTerm::path) == sorted.terms.end())
+                add(path, nullptr);
+        std::ranges::stable_sort(out, std::greater{}, [](const ReconciledLine& line) {
+            return std::max(line.estimate, *line.measured);
+        });
+        if (const Bytes left = unsorted_bytes(sorted); left != Bytes(0)) {
+            add(std::string(kUnsorted), nullptr);
+            out.back().measured = left;
+            out.back().measured_as = reasons_of(sorted.unsorted);
+        }
+        return out;
     }
 
     /// A figure printed as "GB" may be GiB, and the other way round.
@@ -174,6 +219,7 @@ private:
     }
 
     const Ledger& ledger_;
+    const ExpectedTerms& expected_;
     const TraceSummary& summary_;
     const TraceSubject& subject_;
     Reconciliation& out_;
@@ -207,7 +253,8 @@ bool ReconciledLine::confirmed() const {
 }
 
 Result<Reconciliation> reconcile(const Ledger& ledger, std::string name,
-                                 const TraceSummary& summary, std::string_view subject) {
+                                 const TraceSummary& summary, std::string_view subject,
+                                 const ExpectedTerms& expected) {
     const TraceSubject* chosen = choose(summary, subject);
     if (chosen == nullptr) {
         std::vector<std::string_view> names;
@@ -229,7 +276,7 @@ Result<Reconciliation> reconcile(const Ledger& ledger, std::string name,
     out.file = summary.file;
     out.subject = chosen->name;
     out.notes = summary.notes;
-    Comparison(ledger, summary, *chosen, out).run();
+    Comparison(ledger, expected, summary, *chosen, out).run();
     return out;
 }
 

@@ -22,15 +22,55 @@ constexpr Word kWords[] = {
     {"_engine_run_backward", false, StackPhase::backward},
     {"torch::autograd::Engine", false, StackPhase::backward},
     {"torch/autograd/graph.py", true, StackPhase::backward},
+    // Hooks of saved tensors run in backward; in its thread they are the outermost Python frame.
+    {"unpack_hook", false, StackPhase::backward},
+    {"torch/nn/utils/clip_grad.py", true, StackPhase::optimizer_step},
     {"torch/optim/", true, StackPhase::optimizer_step},
     {"_multi_tensor_", false, StackPhase::optimizer_step},
     {"_single_tensor_", false, StackPhase::optimizer_step},
 };
 
+constexpr TellingFrame kTelling[] = {
+    // torch/csrc/autograd/functions/accumulate_grad.cpp, and its templates of the header
+    {"torch::autograd::AccumulateGrad", "", "gradients", "kept by autograd's AccumulateGrad"},
+    // torch/optim/adamw.py and its like; bitsandbytes/optim/optimizer.py; torchao/optim/adam.py
+    {"_init_group", "torch/optim/", "optimizer_states", "made by the optimizer's _init_group"},
+    {"init_state", "bitsandbytes/optim/", "optimizer_states", "made by the optimizer's init_state"},
+    {"get_state_buffer", "bitsandbytes/optim/", "optimizer_states", "made by the optimizer's init_state"},
+    {"_new_buffer", "torchao/optim/", "optimizer_states", "made by the optimizer's _new_buffer"},
+    // torch/nn/modules/module.py: what .to(), .cuda() and .half() go through
+    {"_apply", "torch/nn/modules/module.py", "parameters", "moved by Module._apply"},
+    {"__init__", "torch/nn/modules/", "parameters", "made by a constructor of torch.nn"},
+    // torch/distributed/fsdp/_flat_param.py; _fully_shard/_fsdp_collectives.py and _fsdp_param.py
+    {"_alloc_padded_unsharded_flat_param", "torch/distributed/fsdp/", "communication", "gathered by FSDP"},
+    {"_all_gather_flat_param", "torch/distributed/fsdp/", "communication", "gathered by FSDP"},
+    {"foreach_all_gather", "torch/distributed/fsdp/", "communication", "gathered by FSDP"},
+    {"alloc_all_gather_outputs", "torch/distributed/fsdp/", "communication", "gathered by FSDP"},
+    {"foreach_reduce", "torch/distributed/fsdp/", "communication", "reduced by FSDP"},
+    // torch/nn/parallel/distributed.py, torch/csrc/distributed/c10d/reducer.cpp
+    {"_ddp_init_helper", "torch/nn/parallel/", "communication", "buckets of DDP"},
+    {"c10d::Reducer::initialize_buckets", "", "communication", "buckets of DDP"},
+    {"", "torch/distributed/distributed_c10d.py", "communication", "made by a collective"},
+    // aten/src/ATen/cuda/CublasHandlePool.cpp
+    {"at::cuda::getNewWorkspace", "", "workspaces", "workspace of cuBLAS"},
+    {"getCUDABlasLtWorkspace", "", "workspaces", "workspace of cuBLAS"},
+};
+
+/// What checkpointing makes again in backward (torch/utils/checkpoint.py).
+constexpr TellingFrame kRecomputed{"", "torch/utils/checkpoint.py", "activations",
+                                   "made again by checkpointing"};
+constexpr std::string_view kRecomputing[] = {"unpack_hook", "recompute_fn", "backward"};
+
+/// `part` in `path`, whichever way its slashes lean.
+bool has_path(std::string_view path, std::string_view part) {
+    const auto at = std::search(path.begin(), path.end(), part.begin(), part.end(),
+                                [](char a, char b) { return (a == '\\' ? '/' : a) == b; });
+    return at != path.end();
+}
+
 bool is_of_framework(std::string_view file) {
-    return file.find("/torch/") != std::string_view::npos ||
-           file.find("site-packages") != std::string_view::npos ||
-           file.find("dist-packages") != std::string_view::npos || file.starts_with('<');
+    return has_path(file, "/torch/") || has_path(file, "site-packages") ||
+           has_path(file, "dist-packages") || file.starts_with('<');
 }
 
 std::string_view base_name(std::string_view file) {
@@ -46,6 +86,20 @@ std::string_view name_of(StackPhase phase) {
     return kNames[static_cast<std::size_t>(phase)];
 }
 
+StackWords::StackWords(const TraceStacks& stacks)
+    : stacks_(stacks), phases_(stacks.size(), kUnknown), told_(stacks.size(), kUnknown) {
+    // A look at the first stacks: a trace records C++ frames of all or of none.
+    constexpr StackId kEnough = 256;
+    for (StackId stack = 1; stack < stacks.size() && stack < kEnough; ++stack)
+        for (const std::uint32_t index : stacks.frames_of(stack)) {
+            const TraceFrame& frame = stacks.frame_at(index);
+            only_python_ = stacks.text_of(frame.file).ends_with(".py") || only_python_;
+            if (stacks.text_of(frame.function).find("::") == std::string_view::npos) continue;
+            only_python_ = false;
+            return;
+        }
+}
+
 StackPhase StackWords::phase_of(StackId stack) {
     if (stack >= phases_.size()) return StackPhase::none;
     std::uint8_t& known = phases_[stack];
@@ -57,12 +111,59 @@ StackPhase StackWords::phase_of(StackId stack) {
         const std::string_view file = stacks_.text_of(frame.file);
         const std::string_view function = stacks_.text_of(frame.function);
         for (const Word& word : kWords)
-            if (word.in_file ? file.find(word.text) != std::string_view::npos
+            if (word.in_file ? has_path(file, word.text)
                              : function.starts_with(word.text))
                 phase = std::max(phase, word.phase);
     }
     known = static_cast<std::uint8_t>(phase);
     return phase;
+}
+
+StackPhase StackWords::phase_after(StackPhase before, StackId stack) {
+    const StackPhase phase = phase_of(stack);
+    const bool in_engine = phase == StackPhase::none && only_python_ &&
+                           before >= StackPhase::forward && before <= StackPhase::backward;
+    return in_engine ? StackPhase::backward : phase;
+}
+
+const TellingFrame* StackWords::find_telling(StackId stack) const {
+    bool in_engine = false;
+    for (const std::uint32_t index : stacks_.frames_of(stack)) {
+        const TraceFrame& frame = stacks_.frame_at(index);
+        const std::string_view file = stacks_.text_of(frame.file);
+        const std::string_view function = stacks_.text_of(frame.function);
+        for (const TellingFrame& telling : kTelling)
+            if (function.find(telling.function) != std::string_view::npos &&
+                (telling.file.empty() || has_path(file, telling.file)))
+                return &telling;
+        // Innermost first: an engine within the checkpoint runs the backward of what was made again.
+        in_engine = in_engine || function == "_engine_run_backward";
+        if (!in_engine && has_path(file, kRecomputed.file))
+            for (const std::string_view name : kRecomputing)
+                if (function == name) return &kRecomputed;
+    }
+    return nullptr;
+}
+
+const TellingFrame* StackWords::told_by(StackId stack) {
+    // Per stack the row of the table, or one of these.
+    constexpr std::uint8_t kNone = 0xFE, kAgain = 0xFD;
+    if (stack >= told_.size()) return nullptr;
+    std::uint8_t& known = told_[stack];
+    if (known == kUnknown) {
+        const TellingFrame* found = find_telling(stack);
+        known = found == nullptr        ? kNone
+                : found == &kRecomputed ? kAgain
+                                        : static_cast<std::uint8_t>(found - kTelling);
+    }
+    return known == kNone ? nullptr : known == kAgain ? &kRecomputed : &kTelling[known];
+}
+
+bool StackWords::in_zero_grad(StackId stack) const {
+    if (stack >= stacks_.size()) return false;
+    return std::ranges::any_of(stacks_.frames_of(stack), [&](std::uint32_t index) {
+        return stacks_.text_of(stacks_.frame_at(index).function) == "zero_grad";
+    });
 }
 
 std::string StackWords::place_of(StackId stack) const {

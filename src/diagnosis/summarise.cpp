@@ -7,6 +7,7 @@
 #include <map>
 #include <unordered_map>
 
+#include "diagnosis/sort_live.hpp"
 #include "diagnosis/stack_words.hpp"
 
 namespace membudget {
@@ -47,12 +48,37 @@ public:
         has_reserved_ = device_.has_segments || totals.reserved_peak > 0;
         for (std::size_t i = 0; i < device_.events.size(); ++i) step_over(i, device_.events[i]);
         finish_step();
+        if (phase_ >= StackPhase::forward && !ends_.contains(phase_))
+            end_phase(device_.events.size() - 1);
         finish_phases();
     }
 
     StackWords& words() { return words_; }
 
+    /// A second pass over the events is worth it: something says whose memory blocks are.
+    [[nodiscard]] bool tells_terms() const { return !highest_.empty() || has_categories_; }
+
+    /// The highest instant and the end of each phase that the stacks tell.
+    [[nodiscard]] std::vector<WantedInstant> instants_of_phases() const {
+        std::vector<WantedInstant> out;
+        for (const auto& [phase, instant] : highest_) {
+            out.push_back(instant);
+            if (const auto end = ends_.find(phase); end != ends_.end()) out.push_back(end->second);
+        }
+        return out;
+    }
+
 private:
+    /// The run of a phase is over before event `index`; the run that the trace cuts off counts where
+    /// there is no other.
+    void enter(StackPhase phase, std::size_t index) {
+        if (phase_ >= StackPhase::forward && index > 0) end_phase(index - 1);
+        phase_ = phase;
+    }
+    void end_phase(std::size_t index) {
+        ends_[phase_] = {InstantOf::end, std::string(name_of(phase_)), index, live_};
+    }
+
     /// Steps end where marks of the file say so, else after each run of the optimizer.
     void choose_boundaries(const Trace& trace) {
         const auto collect = [&](std::string_view word) {
@@ -90,15 +116,16 @@ private:
         if (marked_ && event.time_us >= 0) enter_marks(event.time_us);
         const bool is_alloc = event.action == TraceAction::alloc;
         if (is_alloc) {
-            const StackPhase phase = words_.phase_of(event.stack);
+            const StackPhase phase = words_.phase_after(phase_, event.stack);
             if (by_stack_ && in_optimizer_ &&
                 (phase == StackPhase::forward || phase == StackPhase::loss)) {
                 out_.steps_by = "runs of the optimizer, by stack";
                 finish_step();
             }
+            has_categories_ = has_categories_ || event.category != TraceCategory::unknown;
             if (phase == StackPhase::optimizer_step) in_optimizer_ = true;
             else if (phase >= StackPhase::forward) in_optimizer_ = false;
-            if (phase >= StackPhase::forward) phase_ = phase;
+            if (phase >= StackPhase::forward && phase != phase_) enter(phase, index);
             live_ += event.size;
             blocks_[event.address] = {step_, event.stack, event.size};
         } else if (event.action == TraceAction::free_completed) {
@@ -112,9 +139,12 @@ private:
             reserved_ -= event.size;
         }
         step_peak_ = std::max(step_peak_, live_);
-        if (!marked_ && phase_ >= StackPhase::forward) {
+        if (phase_ >= StackPhase::forward) {
             MarkedPeak& phase = by_phase_[phase_];
-            phase.peak = std::max(phase.peak, Bytes(live_));
+            if (Bytes(live_) > phase.peak) {
+                phase.peak = Bytes(live_);
+                highest_[phase_] = {InstantOf::highest, std::string(name_of(phase_)), index, live_};
+            }
             phase.end = Bytes(live_);
             if (is_alloc) ++phase.count;
         }
@@ -210,7 +240,7 @@ private:
     std::vector<std::int64_t> boundaries_;
     std::vector<const TraceMarker*> markers_;
     std::size_t next_boundary_ = 0, next_mark_ = 0, bucket_ = 1;
-    bool by_stack_ = true, marked_ = false, in_optimizer_ = false, has_reserved_ = false;
+    bool by_stack_ = true, marked_ = false, has_categories_ = false, in_optimizer_ = false, has_reserved_ = false;
     std::int64_t live_ = 0, reserved_ = 0, step_ = 1, step_peak_ = 0;
     StackPhase phase_ = StackPhase::none;
     std::unordered_map<std::uint64_t, Block> blocks_;
@@ -218,6 +248,7 @@ private:
     std::map<std::string, std::int64_t> last_left_;
     std::map<std::string, MarkedPeak> marks_;
     std::map<StackPhase, MarkedPeak> by_phase_;
+    std::map<StackPhase, WantedInstant> highest_, ends_;
     std::vector<std::pair<std::int64_t, MarkedPeak*>> open_;
 };
 
@@ -276,6 +307,18 @@ void add_live_at_peak(const TraceDevice& device, const TraceReplay& totals, Stac
         out.stacks = largest(stacks, kMostStacks);
 }
 
+/// Terms, where a category or a stack tells any.
+void add_sorted(const TraceDevice& device, const TraceReplay& totals, Walk& walk,
+                TraceSubject& out) {
+    if (!walk.tells_terms()) return;
+    std::vector<WantedInstant> wanted = walk.instants_of_phases();
+    wanted.insert(wanted.begin(),
+                  {InstantOf::peak, out.peak_phase, totals.peak.event, totals.peak.live});
+    out.sorted = sort_live(device, walk.words(), wanted);
+    if (std::ranges::all_of(out.sorted, [](const auto& instant) { return instant.terms.empty(); }))
+        out.sorted.clear();
+}
+
 }  // namespace
 
 TraceSubject subject_of(const Trace& trace, const TraceDevice& device, std::size_t columns) {
@@ -305,6 +348,7 @@ TraceSubject subject_of(const Trace& trace, const TraceDevice& device, std::size
         const StackPhase phase = walk.words().phase_of(device.events[totals.peak.event].stack);
         if (phase >= StackPhase::forward) out.peak_phase = name_of(phase);
     }
+    add_sorted(device, totals, walk, out);
     if (device.has_segments) {
         out.free_at_end = free_memory(device.segments);
         if (!device.events.empty())

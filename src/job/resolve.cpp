@@ -145,7 +145,7 @@ Result<Model> Resolver::only_model() {
                                                                                         : "float32";
             return adapted;
         }
-    } else if (built) {
+    } else if (built && problems_.empty()) {
         return std::move(*built);
     }
     if (problems_.empty())

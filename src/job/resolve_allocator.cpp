@@ -1,4 +1,4 @@
-// The spec's `allocator`: the keys of PYTORCH_ALLOC_CONF with JSON values.
+// The spec's `allocator`: the text of PYTORCH_ALLOC_CONF, or its keys with JSON values.
 
 #include "job/resolver.hpp"
 
@@ -20,6 +20,11 @@ std::string spelled(const KeyTree& value) {
 void Resolver::allocator() {
     std::string all;
     for (const auto& [key, value] : spec_.allocator) {
+        // The spec gives one text for all, or values by name.
+        if (key.empty() && spec_.allocator.size() == 1 && value.is(KeyTree::Kind::string)) {
+            all = value.text();
+            break;
+        }
         const std::string pointer = pointer_child("/allocator", key);
         if (value.is(KeyTree::Kind::array) || value.is(KeyTree::Kind::object) || value.is_null()) {
             problems_.invalid(pointer, "expected a value as PYTORCH_ALLOC_CONF has it; got " + value.describe(),

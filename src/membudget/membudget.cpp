@@ -223,6 +223,56 @@ std::vector<std::string> weight_files(const Document& document) {
     return out;
 }
 
+namespace {
+
+/// What to say of an object that is neither a spec nor a model config.
+Diagnostic unrecognised(const KeyTree& tree, const std::string& file) {
+    const KeyTree* architecture = tree.is(KeyTree::Kind::object) ? tree.find("architecture") : nullptr;
+    const bool timm = architecture != nullptr && architecture->is(KeyTree::Kind::string) &&
+                      (tree.find("num_classes") != nullptr || tree.find("pretrained_cfg") != nullptr);
+    if (timm)
+        return {.trouble = Trouble::unsupported,
+                .file = file,
+                .pointer = "/architecture",
+                .message = fmt::format("a config of timm names an architecture ('{}') and holds no sizes",
+                                       architecture->text()),
+                .hint = "give the sizes in the keys of a family: vit, deit, swin, convnext, resnet, ..."};
+    return {.trouble = Trouble::invalid,
+            .file = file,
+            .pointer = {},
+            .message = fmt::format("expected a spec (with the key 'membudget') or a model config (with "
+                                   "'model_type', 'architectures' or '_class_name'); got {}",
+                                   tree.is(KeyTree::Kind::object) ? "an object with none of these keys"
+                                                                  : tree.describe()),
+            .hint = "a spec starts with {\"membudget\": 1, ...}"};
+}
+
+/// Mistakes of names and sizes in scenarios that nobody applies: a file is judged as a whole. What a scenario
+/// asks for that is not supported, and files that it names, are looked at when it is applied.
+Diagnostics unresolved_scenarios(const Document& document) {
+    Diagnostics out;
+    if (scenario_names(document).empty()) return out;
+    Document base = document;
+    base.tree.remove("scenarios");
+    const auto own = resolve_document(base);
+    const KeyTree scenarios = *document.tree.find("scenarios");
+    for (const auto& [name, patch] : scenarios.members()) {
+        const auto changed = with_patch(base, patch);
+        if (!changed) continue;
+        const auto job = resolve_document(*changed);
+        if (job) continue;
+        Diagnostics brought;
+        for (const Diagnostic& error : job.errors().list()) {
+            const bool known = !own && std::count(own.errors().list().begin(), own.errors().list().end(), error) > 0;
+            if (error.trouble == Trouble::invalid && error.file == document.file && !known) brought.add(error);
+        }
+        out.take(of_scenario(brought, document, name));
+    }
+    return out;
+}
+
+}  // namespace
+
 Result<Document> read_document_text(const std::string& text, const std::string& file) {
     // Configs of others may repeat a key, specs may not: look first, then read by the right rule.
     auto tree = parse_json(text, file, DuplicateKeys::last_wins);
@@ -230,18 +280,7 @@ Result<Document> read_document_text(const std::string& text, const std::string& 
     switch (recognise(*tree)) {
         case InputKind::model_config: return document_of_config(std::move(*tree), file);
         case InputKind::spec: break;
-        case InputKind::unknown:
-            return Diagnostic{
-                .trouble = Trouble::invalid,
-                .file = file,
-                .pointer = {},
-                .message = fmt::format("expected a spec (with the key 'membudget') or a model "
-                                       "config (with 'model_type', 'architectures' or "
-                                       "'_class_name'); got {}",
-                                       tree->is(KeyTree::Kind::object)
-                                           ? "an object with none of these keys"
-                                           : tree->describe()),
-                .hint = "a spec starts with {\"membudget\": 1, ...}"};
+        case InputKind::unknown: return unrecognised(*tree, file);
     }
     tree = parse_json(text, file, DuplicateKeys::keep);
     if (!tree) return tree.errors();
@@ -254,6 +293,7 @@ Result<Document> read_document_text(const std::string& text, const std::string& 
     errors.take(mistakes_of_scenarios(out, errors));
     if (!errors.empty()) return errors;
     if (errors = load_files(out); !errors.empty()) return errors;
+    if (errors = unresolved_scenarios(out); !errors.empty()) return errors;
     return out;
 }
 

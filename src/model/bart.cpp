@@ -1,5 +1,5 @@
-// BART (arXiv:1910.13461), mBART and Whisper (arXiv:2212.04356), whose layers are the same but for
-// where the norms stand.
+// BART (arXiv:1910.13461), mBART, Whisper (arXiv:2212.04356) and the translators and summarisers of their
+// shape, whose layers are the same but for where the norms stand.
 
 #include <algorithm>
 
@@ -16,6 +16,13 @@ struct Bart {
     Act act = Act::gelu;
     bool pre_norm = false;
     bool whisper = false;  ///< keys without bias; heads are laid out before attention
+    /// Rows of the tables of positions; 0: the class computes them.
+    std::int64_t positions = 0;
+    bool frozen_positions = false;  ///< sinusoids, in a parameter that the class freezes
+    bool embedding_norm = true;
+    bool shared_words = true;       ///< a table of the whole model, beside those of the stacks
+    bool buffered_bias = true;      ///< the head adds a buffer
+    std::int64_t decoder_vocabulary = 1;
 
     enum Shared { encoder_mask, memory, decoder_mask, cross_mask };
     std::vector<Tensor> shared;
@@ -32,7 +39,7 @@ Bart read_bart(ConfigReader& config) {
     bart.decoder_width = config.size("decoder_ffn_dim");
     bart.encoder_layers = config.size("encoder_layers", kLargestCount);
     bart.decoder_layers = config.size("decoder_layers", kLargestCount);
-    bart.vocabulary = config.size("vocab_size", kLargestVocabulary);
+    bart.vocabulary = bart.decoder_vocabulary = config.size("vocab_size", kLargestVocabulary);
     bart.encoder_heads = config.size("encoder_attention_heads", kLargestCount);
     bart.decoder_heads = config.size("decoder_attention_heads", kLargestCount);
     config.divides("d_model", bart.hidden, "encoder_attention_heads", bart.encoder_heads);
@@ -140,25 +147,29 @@ void decoder_masks(BlockBuilder& b, const Bart& bart) {
 }
 
 /// Words and positions of a stack. The word table belongs to the whole model; the encoder's part names it.
-Block bart_stem(const Bart& bart, std::string_view base, std::int64_t positions, bool decoder, bool tied) {
+Block bart_stem(const Bart& bart, std::string_view base, bool decoder, bool tied) {
     BlockBuilder b(decoder ? "decoder embeddings" : "embeddings");
     const std::string stack = decoder ? "decoder" : "encoder";
     const Rows rows = decoder ? Rows::target_tokens : Rows::tokens;
     const std::string shared_words = "shared.weight";
-    if (!decoder) b.parameter(shared_words, {bart.vocabulary, bart.hidden}, Component::embedding);
-    int x = b.embedding(join(stack, "embed_tokens"), bart.vocabulary, bart.hidden);
+    if (!decoder && bart.shared_words) b.parameter(shared_words, {bart.vocabulary, bart.hidden}, Component::embedding);
+    int x = b.embedding(join(stack, "embed_tokens"), decoder ? bart.decoder_vocabulary : bart.vocabulary, bart.hidden);
     b.last_op().attributes.own_ids = decoder;
     b.set_rows(x, rows);
     if (tied) tie(b, join(stack, "embed_tokens.weight"), std::string(base) + shared_words);
     if (tied && !decoder) b.last_op().parameters = {0};  // ops refer to the one that has storage
     x = b.hold_until_model_end(b.scale(x, join(stack, "embed_tokens.scale"), place::embedding));
     if (decoder) decoder_masks(b, bart);
-    const int placed = b.hold_until_model_end(
-        b.embedding(join(stack, "embed_positions"), positions, bart.hidden, OpKind::position_embedding));
-    b.last_op().attributes.own_ids = true;
-    b.set_rows(placed, decoder ? Rows::target_positions : Rows::tokens);
-    x = b.add(x, placed, join(stack, "embed_sum"), place::embedding);
-    x = b.norm(x, join(stack, "layernorm_embedding"), norms::layer, place::embedding);
+    if (bart.positions > 0) {
+        const std::string table = join(stack, "embed_positions");
+        const int placed = b.hold_until_model_end(
+            b.embedding(table, bart.positions, bart.hidden, OpKind::position_embedding));
+        b.last_op().attributes.own_ids = true;
+        b.set_rows(placed, decoder ? Rows::target_positions : Rows::tokens);
+        x = b.add(x, placed, join(stack, "embed_sum"), place::embedding);
+        b.parameter_named(table + ".weight").trainable = !bart.frozen_positions;
+    }
+    if (bart.embedding_norm) x = b.norm(x, join(stack, "layernorm_embedding"), norms::layer, place::embedding);
     x = b.dropout(x, join(stack, "dropout"), bart.dropout, place::embedding);
     if (!decoder) mask(b, bart, Bart::encoder_mask, false, Rows::positions, Rows::positions);
     return std::move(b).finish(x);
@@ -191,10 +202,10 @@ Block head(const Bart& bart, std::string_view norm, std::string_view words, std:
         b.op(OpKind::pooler_loss, "loss", place::loss, {x}, {loss});
         return std::move(b).finish(-1);
     }
-    x = b.linear(b.hold(x), words, bart.vocabulary, false, place::head);
+    x = b.linear(b.hold(x), words, bart.decoder_vocabulary, false, place::head);
     if (!tied_to.empty()) tie(b, join(words, "weight"), tied_to);
-    if (!bart.whisper) {
-        const int sum = b.tensor("final_logits_bias", bart.vocabulary, Rows::target_tokens);
+    if (bart.buffered_bias) {
+        const int sum = b.tensor("final_logits_bias", bart.decoder_vocabulary, Rows::target_tokens);
         b.op(OpKind::add, "final_logits_bias", place::head, {x}, {sum});  // a buffer, not a parameter
         x = sum;
     }
@@ -203,26 +214,36 @@ Block head(const Bart& bart, std::string_view norm, std::string_view words, std:
     return std::move(b).finish(-1);
 }
 
-/// BART, and mBART with norms before the sublayers and one more at the end of each stack.
+/// Both stacks and the head. With norms before the sublayers each stack has one more at its end.
+void add_bart(ConfigReader& config, Parts& parts, const Bart& bart, std::string_view head_class) {
+    const bool tied = config.flag("tie_word_embeddings") && bart.shared_words;
+    const bool language_model = parts.is(head_class);
+    const std::string base = language_model ? "model." : "";
+    parts.model().shared = bart.shared;
+    parts.model().inputs = {{"ids"}, {language_model ? "labels" : "decoder ids", Rows::target_tokens}};
+    set_facts(parts.model().facts, bart, config.size("max_position_embeddings"));
+    parts.add(base, bart_stem(bart, base, false, tied));
+    parts.add(base + "encoder.layers.{}.", layer(bart, false), bart.encoder_layers);
+    parts.add(base + "encoder.", encoder_end(bart));
+    parts.add(base, bart_stem(bart, base, true, tied));
+    parts.add(base + "decoder.layers.{}.", layer(bart, true), bart.decoder_layers);
+    std::string words;
+    if (tied) words = "model.shared.weight";
+    else if (config.flag("tie_word_embeddings") && !bart.shared_words) words = "model.decoder.embed_tokens.weight";
+    parts.add("", head(bart, bart.pre_norm ? base + "decoder.layer_norm" : "", language_model ? "lm_head" : "",
+                       language_model ? words : ""));
+}
+
+/// Learned positions, the first two of which no token has.
 void add_bart(ConfigReader& config, Parts& parts, bool multilingual) {
     constexpr std::int64_t kPositionOffset = 2;
     Bart bart = read_bart(config);
     bart.pre_norm = multilingual;
-    const std::int64_t positions = config.size("max_position_embeddings");
-    const bool tied = config.flag("tie_word_embeddings");
-    const bool language_model = parts.is("ForConditionalGeneration");
-    const std::string base = language_model ? "model." : "";
-    parts.model().shared = bart.shared;
-    parts.model().inputs = {{"ids"}, {language_model ? "labels" : "decoder ids", Rows::target_tokens}};
-    set_facts(parts.model().facts, bart, positions);
-    parts.add(base, bart_stem(bart, base, positions + kPositionOffset, false, tied));
-    parts.add(base + "encoder.layers.{}.", layer(bart, false), bart.encoder_layers);
-    parts.add(base + "encoder.", encoder_end(bart));
-    parts.add(base, bart_stem(bart, base, positions + kPositionOffset, true, tied));
-    parts.add(base + "decoder.layers.{}.", layer(bart, true), bart.decoder_layers);
-    parts.add("", head(bart, multilingual ? base + "decoder.layer_norm" : "",
-                       language_model ? "lm_head" : "", language_model && tied ? "model.shared.weight" : ""));
+    bart.positions = config.size("max_position_embeddings") + kPositionOffset;
+    add_bart(config, parts, bart, "ForConditionalGeneration");
 }
+
+constexpr std::string_view kCountedOnly = "only the parameters of this family are modelled yet";
 
 /// Two convolutions over mel frames, the second of which halves their number, and fixed positions.
 Block audio_stem(const Bart& whisper, std::int64_t bins, std::int64_t positions) {
@@ -271,9 +292,39 @@ Block text_stem(const Bart& whisper, std::int64_t positions) {
 void configure_bart(ConfigReader& config, Parts& parts) { add_bart(config, parts, false); }
 void configure_mbart(ConfigReader& config, Parts& parts) { add_bart(config, parts, true); }
 
+void configure_pegasus(ConfigReader& config, Parts& parts) {
+    Bart pegasus = read_bart(config);
+    pegasus.pre_norm = pegasus.frozen_positions = true;
+    pegasus.embedding_norm = false;
+    pegasus.positions = config.size("max_position_embeddings");
+    add_bart(config, parts, pegasus, "ForConditionalGeneration");
+    parts.model().step_unsupported = kCountedOnly;
+}
+
+void configure_m2m_100(ConfigReader& config, Parts& parts) {
+    Bart m2m = read_bart(config);
+    m2m.pre_norm = true;
+    m2m.embedding_norm = m2m.buffered_bias = false;
+    add_bart(config, parts, m2m, "ForConditionalGeneration");
+    parts.model().step_unsupported = kCountedOnly;
+}
+
+void configure_marian(ConfigReader& config, Parts& parts) {
+    Bart marian = read_bart(config);
+    marian.frozen_positions = true;
+    marian.embedding_norm = false;
+    marian.positions = config.size("max_position_embeddings");
+    marian.shared_words = config.flag("share_encoder_decoder_embeddings");
+    const std::int64_t own = config.size_or("decoder_vocab_size", marian.vocabulary, kLargestVocabulary);
+    if (!marian.shared_words) marian.decoder_vocabulary = own;
+    add_bart(config, parts, marian, "MTModel");
+    parts.model().step_unsupported = kCountedOnly;
+}
+
 void configure_whisper(ConfigReader& config, Parts& parts) {
     Bart whisper = read_bart(config);
     whisper.whisper = whisper.pre_norm = true;
+    whisper.buffered_bias = false;
     const std::int64_t bins = config.size("num_mel_bins");
     const std::int64_t source = config.size("max_source_positions");
     const std::int64_t target = config.size("max_target_positions");

@@ -262,6 +262,18 @@ std::vector<std::int64_t> ConfigReader::sizes(std::string_view key) {
     return out;
 }
 
+Extent ConfigReader::extent(std::string_view key) {
+    if (!resolve(key).is(KeyTree::Kind::array)) {
+        const std::int64_t side = size(key, kLargestCount);
+        return {side, side};
+    }
+    const std::vector<std::int64_t> sides = sizes(key);
+    const auto fits = [](std::int64_t side) { return side >= 1 && side <= kLargestCount; };
+    if (sides.size() == 2 && fits(sides[0]) && fits(sides[1])) return {sides[0], sides[1]};
+    wrong_type(key, "a positive integer or a list of two", resolve(key));
+    return {};
+}
+
 std::vector<std::string> ConfigReader::texts(std::string_view key) {
     const KeyTree value = resolve(key);
     std::vector<std::string> out;

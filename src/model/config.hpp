@@ -32,6 +32,11 @@ struct ConfigKey {
 /// Entries of a list of keys such as `Family::keys`.
 [[nodiscard]] std::vector<ConfigKey> config_keys(std::string_view keys);
 
+/// Height and width of an image or a patch.
+struct Extent {
+    std::int64_t height = 1, width = 1;
+};
+
 /// Reads one object. Every mistake becomes a diagnostic with its pointer, and reading goes on with
 /// a harmless value, so that all mistakes of a config are found in one run.
 class ConfigReader {
@@ -78,6 +83,8 @@ public:
     Act activation(std::string_view key);
     /// A list of integers >= 0 (possibly empty); empty when absent.
     std::vector<std::int64_t> sizes(std::string_view key);
+    /// One number for both sides, or a list of two.
+    Extent extent(std::string_view key);
     /// A list of strings; empty when absent.
     std::vector<std::string> texts(std::string_view key);
 

@@ -10,7 +10,7 @@ namespace {
 constexpr Component kVision = Component::vision;
 
 /// The image encoder runs first, then the text encoder; the head takes the results of both.
-enum Shared { image_states, image_embeds, text_mask, text_states };
+enum Shared { text_mask, image_states, image_embeds, text_states };
 
 /// The text encoder.
 struct ContrastiveText : ContrastiveTower {
@@ -53,9 +53,9 @@ ContrastiveText read_clip_text(ConfigReader& config) {
 std::vector<Tensor> shared_tensors(const ContrastiveText& text, const ContrastiveVision& vision,
                                    std::int64_t projection) {
     std::vector<Tensor> shared;
+    declare_tensor(shared, "text mask", 0, Rows::one);
     declare_tensor(shared, "image hidden states", vision.hidden, Rows::patches);
     declare_tensor(shared, "image embeddings", projection, Rows::images);
-    declare_tensor(shared, "text mask", 0, Rows::one);
     declare_tensor(shared, "text hidden states", text.hidden, Rows::tokens);
     for (Tensor& tensor : shared) tensor.held = Held::until_outputs_end;
     shared[text_mask].held = Held::until_scope_end;  // an argument by position
@@ -189,8 +189,10 @@ std::vector<int> pool_weights(BlockBuilder& b, std::string_view head, std::int64
 Block siglip_vision_end(const ContrastiveVision& vision, const std::vector<Tensor>& shared) {
     BlockBuilder b("vision end");
     const std::int64_t hidden = vision.hidden;
+    b.norm_weights("vision_model.post_layernorm", hidden, norms::layer, kVision);
     int x = b.norm(b.input(hidden, Rows::patches), "vision_model.post_layernorm", norms::layer);
     b.share(x, image_states, shared[image_states]);
+    if (!vision.head) return std::move(b).finish(-1);
     const std::string head = "vision_model.head";
     const std::string name = join(head, "attention");
     const std::vector<int> weights = pool_weights(b, head, hidden);
@@ -269,6 +271,11 @@ ContrastiveVision read_vision_sizes(ConfigReader& config) {
     read_tower(config, vision);
     vision.channels = config.size("num_channels", kLargestCount);
     vision.patch = config.size("patch_size", kLargestCount);
+    if (config.knows("num_patches")) {
+        vision.flat = true;
+        vision.patches = config.size("num_patches");
+        return vision;
+    }
     vision.image = config.size("image_size", kLargestCount);
     // At least 1, so that bad sizes do no further harm.
     const std::int64_t side = std::max<std::int64_t>(1, vision.image / vision.patch);
@@ -295,8 +302,9 @@ Block contrastive_vision_stem(const ContrastiveVision& vision) {
     std::vector<int> tokens;
     if (vision.clip) tokens.push_back(b.parameter("embeddings.class_embedding", {hidden}, kVision));
     const std::string name = "embeddings.patch_embedding";
-    std::vector<int> filter{
-        b.parameter(join(name, "weight"), {hidden, vision.channels, vision.patch, vision.patch}, kVision)};
+    std::vector<std::int64_t> shape{hidden, vision.channels, vision.patch, vision.patch};
+    if (vision.flat) shape = {hidden, vision.channels * vision.patch * vision.patch};
+    std::vector<int> filter{b.parameter(join(name, "weight"), std::move(shape), kVision)};
     if (!vision.clip) filter.push_back(b.parameter(join(name, "bias"), {hidden}, kVision));
     const int table = b.parameter("embeddings.position_embedding.weight", {vision.rows(), hidden}, kVision);
 
@@ -355,9 +363,8 @@ void add_contrastive_vision(Parts& parts, std::string_view prefix, const Contras
 void configure_clip_text(ConfigReader& config, Parts& parts) {
     const ContrastiveText text = read_clip_text(config);
     const std::string root = parts.is("WithProjection") ? "text_model." : "";
-    std::vector<Tensor> shared;
-    for (int i = 0; i <= text_mask; ++i) declare_tensor(shared, "mask", 0, Rows::one);
-    const Tensor& mask = shared[text_mask];
+    std::vector<Tensor>& shared = parts.model().shared;
+    const Tensor mask = shared[static_cast<std::size_t>(declare_tensor(shared, "text mask", 0, Rows::one))];
     parts.add(root, text_stem(text, mask));
     parts.add(root + "encoder.layers.{}.", text_layer(text, mask), text.layers);
     parts.add(root, "text norm",
@@ -380,16 +387,54 @@ void configure_clip(ConfigReader& config, Parts& parts) {
     add_pair(parts, text, vision, config.size("projection_dim"));
 }
 
-void configure_siglip(ConfigReader& config, Parts& parts) {
+namespace {
+
+constexpr std::string_view kCountedOnly = "only the parameters of this family are modelled yet";
+
+void add_siglip(ConfigReader& config, Parts& parts, const ContrastiveVision& vision) {
     ConfigReader text_config = config.nested("text_config", "siglip_text_model", kSiglipText);
-    ConfigReader vision_config =
-        config.nested("vision_config", "siglip_vision_model", vision_keys::siglip);
     const ContrastiveText text = read_text(text_config);
-    const ContrastiveVision vision = read_siglip_vision(vision_config);
     const std::int64_t projection = text_config.size_or("projection_size", text.hidden);
-    if (!vision.head) parts.model().step_unsupported = "without its head (vision_use_head) the class has no images to compare";
+    if (vision.flat) parts.model().step_unsupported = kCountedOnly;
+    else if (!vision.head) parts.model().step_unsupported = "without its head (vision_use_head) the class has no images to compare";
     else if (projection != vision.hidden) parts.model().step_unsupported = "texts and images have embeddings of other sizes";
     add_pair(parts, text, vision, projection);
+}
+
+/// An image encoder by itself.
+void add_tower(Parts& parts, std::string_view prefix, const ContrastiveVision& vision) {
+    add_contrastive_vision(parts, prefix, vision);
+    parts.model().image = vision.shape();
+    parts.model().facts.hidden_size = vision.hidden;
+    parts.model().facts.layers = vision.layers;
+    parts.model().step_unsupported = "the class computes no loss";
+}
+
+}  // namespace
+
+void configure_siglip(ConfigReader& config, Parts& parts) {
+    ConfigReader vision_config = config.nested("vision_config", "siglip_vision_model", vision_keys::siglip);
+    add_siglip(config, parts, read_siglip_vision(vision_config));
+}
+
+void configure_siglip2(ConfigReader& config, Parts& parts) {
+    ConfigReader vision_config = config.nested("vision_config", "siglip2_vision_model", vision_keys::siglip2);
+    add_siglip(config, parts, read_siglip_vision(vision_config));
+}
+
+void configure_clip_vision(ConfigReader& config, Parts& parts) {
+    const ContrastiveVision vision = read_clip_vision(config);
+    const bool projected = parts.is("WithProjection");
+    add_tower(parts, projected ? "vision_model." : "", vision);
+    if (projected)
+        parts.add("", "projection", [&](BlockBuilder& b) {
+            b.linear_weights("visual_projection", vision.hidden, config.size("projection_dim"), false,
+                             Component::head);
+        });
+}
+
+void configure_siglip_vision(ConfigReader& config, Parts& parts) {
+    add_tower(parts, "", read_siglip_vision(config));
 }
 
 }  // namespace membudget

@@ -16,6 +16,10 @@ inline constexpr std::string_view clip =
     "hidden_size=768 intermediate_size=3072 projection_dim=512 num_hidden_layers=12 "
     "num_attention_heads=12 num_channels=3 image_size=224 patch_size=32 hidden_act=quick_gelu "
     "attention_dropout=0.0";
+inline constexpr std::string_view siglip2 =
+    "hidden_size=768 intermediate_size=3072 num_hidden_layers=12 num_attention_heads=12 "
+    "num_channels=3 patch_size=16 num_patches=256 hidden_act=gelu_pytorch_tanh attention_dropout=0.0 "
+    "vision_use_head=true";
 /// LLaVA's own defaults for the CLIP tower of a config without one.
 inline constexpr std::string_view clip_in_llava =
     "hidden_size=1024 intermediate_size=4096 projection_dim=768 num_hidden_layers=24 "
@@ -35,6 +39,7 @@ struct ContrastiveVision : ContrastiveTower {
     std::int64_t channels = 3, image = 1, patch = 1, patches = 1;
     bool head = false;  ///< SigLIP's pooling by attention
     bool clip = false;  ///< class token, norm before the layers, patch convolution without bias
+    bool flat = false;  ///< patches come cut out of images of any shape, for a linear module
 
     /// Rows per image: its patches, and CLIP's class token.
     [[nodiscard]] std::int64_t rows() const { return patches + (clip ? 1 : 0); }
@@ -57,5 +62,8 @@ void add_contrastive_vision(Parts& parts, std::string_view prefix, const Contras
 void configure_clip_text(ConfigReader& config, Parts& parts);
 void configure_clip(ConfigReader& config, Parts& parts);
 void configure_siglip(ConfigReader& config, Parts& parts);
+void configure_siglip2(ConfigReader& config, Parts& parts);
+void configure_clip_vision(ConfigReader& config, Parts& parts);
+void configure_siglip_vision(ConfigReader& config, Parts& parts);
 
 }  // namespace membudget

@@ -45,9 +45,31 @@ void relative_stem(BlockBuilder& b, const EncoderPlan& plan, const std::vector<T
     b.norm_weights("encoder.conv.LayerNorm", plan.hidden, norms::layer);
 }
 
+namespace {
+
+/// DeBERTa v1 [transformers models/deberta/modeling_deberta.py DisentangledSelfAttention].
+int joined_attention(BlockBuilder& b, const EncoderPlan& plan, const std::string& path, int x) {
+    constexpr Component kind = Component::attention;
+    const int hidden = b.linear(x, join(path, "in_proj"), 3 * plan.hidden, false, place::attention);
+    const std::vector<int> parts =
+        b.split(hidden, join(path, "split"), {plan.hidden, plan.hidden, plan.hidden}, place::attention);
+    for (const std::string_view bias : {"q_bias", "v_bias"}) b.parameter(join(path, bias), {plan.hidden}, kind);
+    if (plan.relative.by_key) b.linear_weights(join(path, "pos_proj"), plan.hidden, plan.hidden, false, kind);
+    if (plan.relative.by_query) b.linear_weights(join(path, "pos_q_proj"), plan.hidden, plan.hidden, true, kind);
+    const int context = b.tensor(path, plan.hidden);
+    OpAttributes& a = b.op(OpKind::attention, path, place::attention, parts, {context}).attributes;
+    a.heads = a.kv_heads = plan.heads;
+    a.head_dim = a.value_dim = plan.hidden / plan.heads;
+    a.causal = false;
+    return context;
+}
+
+}  // namespace
+
 int disentangled_attention(BlockBuilder& b, const EncoderPlan& plan, const std::vector<Tensor>& shared, int x) {
     const RelativePositions& relative = plan.relative;
     const std::string path = "attention.self";
+    if (relative.joined) return joined_attention(b, plan, path, x);
     const auto function = b.scope();
     const auto heads = [&](int from, std::string_view name, Rows rows) {
         const std::string laid_out = join(path, name) + ".heads";
@@ -110,9 +132,7 @@ std::string position_terms(ConfigReader& config) {
     return terms;
 }
 
-}  // namespace
-
-void configure_deberta_v2(ConfigReader& config, EncoderPlan& plan) {
+void read_deberta(ConfigReader& config, EncoderPlan& plan) {
     plan.base = "deberta";
     plan.hidden = config.size("hidden_size");
     plan.width = config.size("intermediate_size");
@@ -133,26 +153,41 @@ void configure_deberta_v2(ConfigReader& config, EncoderPlan& plan) {
     plan.projects_first = true;
     plan.projection = "embeddings.embed_proj";
     plan.pooler_in_head = true;
-    plan.relative.conv_kernel = config.count_or("conv_kernel_size", 0);
-    plan.relative.conv_groups = config.size("conv_groups", kLargestCount);
-    if (plan.relative.conv_kernel > 0)
-        plan.step_unsupported = "the convolution behind the first layer is not modelled yet";
-    plan.relative.normed = config.text("norm_rel_ebd").find("layer_norm") != std::string::npos;
     if (!config.flag("relative_attention")) return;
     // Buckets of distances in both directions; without buckets, all distances.
     std::int64_t reach = plan.position_rows;
     for (const std::string_view key : {"max_relative_positions", "position_buckets"})
-        if (const KeyTree* given = config.raw(key);
+        if (const KeyTree* given = config.knows(key) ? config.raw(key) : nullptr;
             given != nullptr && given->is(KeyTree::Kind::integer) && given->integer() > 0)
             reach = given->integer();
     if (reach > kLargestWidth) {
-        config.invalid("position_buckets", "expected at most 16777216");
+        config.invalid("max_relative_positions", "expected at most 16777216");
         reach = 1;
     }
     const std::string terms = position_terms(config);
     plan.relative.rows = 2 * reach;
     plan.relative.by_key = terms.find("c2p") != std::string::npos;
     plan.relative.by_query = terms.find("p2c") != std::string::npos;
+}
+
+}  // namespace
+
+void configure_deberta(ConfigReader& config, EncoderPlan& plan) {
+    read_deberta(config, plan);
+    plan.relative.joined = true;
+    for (const std::string_view key : {"talking_head", "legacy"})
+        if (const bool usual = key == "legacy"; config.flag(key) != usual)
+            config.unsupported(key, usual ? "expected true; got false" : "expected false; got true");
+    plan.step_unsupported = "only the parameters of this family are modelled yet";
+}
+
+void configure_deberta_v2(ConfigReader& config, EncoderPlan& plan) {
+    read_deberta(config, plan);
+    plan.relative.conv_kernel = config.count_or("conv_kernel_size", 0);
+    plan.relative.conv_groups = config.size("conv_groups", kLargestCount);
+    if (plan.relative.conv_kernel > 0)
+        plan.step_unsupported = "the convolution behind the first layer is not modelled yet";
+    plan.relative.normed = config.text("norm_rel_ebd").find("layer_norm") != std::string::npos;
     plan.relative.shared_keys = config.flag("share_att_key");
 }
 

@@ -95,9 +95,11 @@ struct MlpPlan {
         std::int64_t count = 0, per_token = 0, width = 0;
         std::int64_t shared_width = 0;   ///< of the always active expert; 0: none
         bool shared_gate = false;        ///< the shared expert has a sigmoid gate
+        bool shared_bias = false;        ///< the shared expert's modules have biases
         RouterForm form = RouterForm::mixtral;
         bool normalised = false;         ///< see `OpAttributes::normalised`
         bool router_bias = false;
+        std::string_view correction;     ///< a parameter [1, count] that the class freezes; empty: none
         bool biased = false;
         bool transposed = false;         ///< weights [E, in, out] instead of [E, out, in]
         std::string_view router = "gate";

@@ -239,6 +239,11 @@ int LayerBuilder::experts(int x) {
     };
     std::vector<int> parameters =
         builder_.linear_weights(in_mlp(e.router), hidden, e.count, e.router_bias, Component::router);
+    if (!e.correction.empty()) {
+        const std::string name = in_mlp(e.correction);
+        builder_.parameter(name, {1, e.count}, Component::router);
+        builder_.parameter_named(name).trainable = false;
+    }
     parameters.push_back(matrices("gate_up_proj", hidden, 2 * e.width));
     if (e.biased)
         parameters.push_back(builder_.parameter(in_mlp(join(e.experts, "gate_up_proj_bias")),
@@ -248,12 +253,14 @@ int LayerBuilder::experts(int x) {
         parameters.push_back(builder_.parameter(in_mlp(join(e.experts, "down_proj_bias")),
                                                 {e.count, hidden}, Component::experts));
     if (e.shared_width > 0) {
-        const std::string shared = in_mlp(e.shared);
-        for (const std::string_view up : {"gate_proj", "up_proj"})
-            parameters.push_back(builder_.parameter(join(join(shared, up), "weight"),
-                                                    {e.shared_width, hidden}, Component::mlp));
-        parameters.push_back(builder_.parameter(join(join(shared, "down_proj"), "weight"),
-                                                {hidden, e.shared_width}, Component::mlp));
+        const auto projection = [&](std::string_view name, std::int64_t in, std::int64_t out) {
+            const std::vector<int> made =
+                builder_.linear_weights(join(in_mlp(e.shared), name), in, out, e.shared_bias, Component::mlp);
+            parameters.insert(parameters.end(), made.begin(), made.end());
+        };
+        projection("gate_proj", hidden, e.shared_width);
+        projection("up_proj", hidden, e.shared_width);
+        projection("down_proj", e.shared_width, hidden);
         if (e.shared_gate)
             parameters.push_back(builder_.parameter(in_mlp(join(e.shared_gate_name, "weight")),
                                                     {1, hidden}, Component::router));

@@ -19,6 +19,7 @@ struct RelativePositions {
     bool by_query = false;         ///< "p2c": positions as queries
     bool shared_keys = false;      ///< the projections of contents serve positions too
     bool normed = false;           ///< a norm over the table
+    bool joined = false;           ///< DeBERTa v1: one projection, and other names, of parameters alone
     /// A convolution behind the first layer, of which only the parameters are known; 0: none.
     std::int64_t conv_kernel = 0, conv_groups = 1;
 };
@@ -89,6 +90,7 @@ void configure_roberta(ConfigReader& config, EncoderPlan& plan);
 void configure_electra(ConfigReader& config, EncoderPlan& plan);
 void configure_distilbert(ConfigReader& config, EncoderPlan& plan);
 void configure_albert(ConfigReader& config, EncoderPlan& plan);
+void configure_deberta(ConfigReader& config, EncoderPlan& plan);
 void configure_deberta_v2(ConfigReader& config, EncoderPlan& plan);
 
 }  // namespace membudget

@@ -53,10 +53,30 @@ constexpr std::string_view kStoredSwin =
     "mlp.fc1=intermediate.dense mlp.fc2=output.dense";
 constexpr std::string_view kStoredQwen2Vl =
     "^model.visual.=visual. ^model.language_model.=model.";
+constexpr std::string_view kStoredTower =
+    "^embeddings.=vision_model.embeddings. ^encoder.=vision_model.encoder. ^head.=vision_model.head. "
+    "^pre_layrnorm.=vision_model.pre_layrnorm. ^post_layernorm.=vision_model.post_layernorm.";
+// Wrappers whose parts were models of their own.
+constexpr std::string_view kStoredMistral3 =
+    "^lm_head.=language_model.lm_head. ^model.language_model.=language_model.model. "
+    "^model.vision_tower.=vision_tower. ^model.multi_modal_projector.=multi_modal_projector.";
+constexpr std::string_view kStoredInternvl =
+    "^lm_head.=language_model.lm_head. ^model.language_model.=language_model.model. "
+    "^model.vision_tower.=vision_tower. ^model.multi_modal_projector.=multi_modal_projector. "
+    ".experts.gate_up_proj=.experts.{E}.{gate_proj,up_proj}.weight "
+    ".experts.down_proj=.experts.{E}.down_proj.weight";
+// The encoders of CLIP and SigLIP are one level deeper than Pixtral's.
 constexpr std::string_view kStoredLlava =
     "^lm_head.=language_model.lm_head. ^model.language_model.=language_model.model. "
-    "^model.vision_tower.=vision_tower.vision_model. "
-    "^model.multi_modal_projector.=multi_modal_projector.";
+    "^model.multi_modal_projector.=multi_modal_projector. ^model.image_newline=image_newline "
+    "^model.vision_tower.=vision_tower. ^vision_tower.embeddings.=vision_tower.vision_model.embeddings. "
+    "^vision_tower.encoder.=vision_tower.vision_model.encoder. "
+    "^vision_tower.head.=vision_tower.vision_model.head. "
+    "^vision_tower.pre_layrnorm.=vision_tower.vision_model.pre_layrnorm. "
+    "^vision_tower.post_layernorm.=vision_tower.vision_model.post_layernorm.";
+constexpr std::string_view kStoredErnieMoe =
+    ".gate.moe_statics.=.moe_statics. .experts.gate_up_proj=.experts.{E}.{gate_proj,up_proj}.weight "
+    ".experts.down_proj=.experts.{E}.down_proj.weight";
 
 constexpr Family kFamilies[] = {
     {"llama",
@@ -565,6 +585,17 @@ constexpr Family kFamilies[] = {
      "vocab_size=103424 hidden_size=1024 intermediate_size=3072 num_hidden_layers=18 "
      "num_attention_heads=16 num_key_value_heads=2 head_dim=128 hidden_act=silu "
      "tie_word_embeddings=true use_bias=false attention_dropout=0.0"},
+    {"ernie4_5_moe",
+     "Ernie4_5_MoeForCausalLM Ernie4_5_MoeModel",
+     "ERNIE 4.5, mixtures of experts",
+     "transformers 5.24 models/ernie4_5_moe",
+     build_decoder_family<configure_ernie4_5_moe>,
+     "vocab_size=103424 hidden_size=2560 intermediate_size=12288 num_hidden_layers=28 "
+     "num_attention_heads=20 num_key_value_heads=4 head_dim hidden_act=silu tie_word_embeddings=true "
+     "use_bias=false moe_intermediate_size=1536 num_experts_per_tok|moe_k=6 "
+     "num_experts|moe_num_experts=64 moe_num_shared_experts=2 moe_layer_start_index=1 "
+     "moe_layer_end_index=-1 moe_layer_interval=1 attention_dropout=0.0",
+     kStoredErnieMoe},
     {"hunyuan_v1_dense",
      "HunYuanDenseV1ForCausalLM HunYuanDenseV1Model HunYuanDenseV1ForSequenceClassification",
      "Hunyuan, dense",
@@ -657,6 +688,15 @@ constexpr Family kFamilies[] = {
      "num_attention_heads=48 num_key_value_heads=8 head_dim=128 hidden_act=silu "
      "tie_word_embeddings=false attention_dropout=0.0 rotary_dim num_experts_per_tok=8 "
      "num_local_experts|num_experts=256",
+     kStoredMixtral},
+    {"minimax",
+     "MiniMaxForCausalLM MiniMaxModel",
+     "MiniMax-Text-01, M1",
+     "transformers 5.24 models/minimax",
+     build_decoder_family<configure_minimax>,
+     "vocab_size=32000 hidden_size=4096 intermediate_size=14336 num_hidden_layers=32 "
+     "num_attention_heads=32 num_key_value_heads=8 head_dim hidden_act=silu tie_word_embeddings=false "
+     "sliding_window attention_dropout=0.0 num_experts_per_tok=2 num_local_experts=8 layer_types",
      kStoredMixtral},
     {"llama4_text",
      "Llama4ForCausalLM Llama4TextModel",
@@ -809,6 +849,13 @@ constexpr Family kFamilies[] = {
      "transformers 5.24 models/glm4v",
      build_parts_family<configure_glm4v>,
      "text_config vision_config tie_word_embeddings"},
+    {"glm4v_moe",
+     "Glm4vMoeForConditionalGeneration",
+     "GLM-4.5V",
+     "transformers 5.24 models/glm4v_moe",
+     build_parts_family<configure_glm4v_moe>,
+     "text_config vision_config tie_word_embeddings=false",
+     kStoredExperts},
     {"llama4",
      "Llama4ForConditionalGeneration",
      "Llama 4 Scout, Maverick",
@@ -829,6 +876,28 @@ constexpr Family kFamilies[] = {
      "text_config vision_config tie_word_embeddings multimodal_projector_bias=true "
      "projector_hidden_act=gelu vision_feature_layer=-2 vision_feature_select_strategy=default",
      kStoredLlava},
+    {"llava_next",
+     "LlavaNextForConditionalGeneration",
+     "LLaVA-NeXT (1.6)",
+     "transformers 5.24 models/llava_next",
+     build_parts_family<configure_llava_next>,
+     "text_config vision_config tie_word_embeddings=false multimodal_projector_bias=true vision_feature_layer=-2",
+     kStoredLlava},
+    {"mistral3",
+     "Mistral3ForConditionalGeneration",
+     "Mistral Small 3.1 and 3.2",
+     "transformers 5.24 models/mistral3",
+     build_parts_family<configure_mistral3>,
+     "text_config vision_config tie_word_embeddings multimodal_projector_bias=false "
+     "vision_feature_layer=-1 spatial_merge_size=2",
+     kStoredMistral3},
+    {"internvl",
+     "InternVLForConditionalGeneration",
+     "InternVL 3 and 3.5 with the class of transformers",
+     "transformers 5.24 models/internvl",
+     build_parts_family<configure_internvl>,
+     "text_config vision_config tie_word_embeddings downsample_ratio=0.5",
+     kStoredInternvl},
     {"bert",
      "BertForMaskedLM BertModel BertForPreTraining BertForSequenceClassification",
      "BERT and the embedding models of its class (BGE, E5, GTE, Arctic Embed, ...)",
@@ -910,6 +979,16 @@ constexpr Family kFamilies[] = {
      "position_biased_input=true pos_att_type norm_rel_ebd=none share_att_key=false "
      "conv_kernel_size=0 conv_groups=1 hidden_act=gelu hidden_dropout_prob=0.1 "
      "attention_probs_dropout_prob=0.1 tie_word_embeddings=true"},
+    {"deberta",
+     "DebertaForMaskedLM DebertaModel DebertaForSequenceClassification",
+     "DeBERTa v1",
+     "transformers 5.24 models/deberta",
+     build_encoder_family<configure_deberta>,
+     "vocab_size=50265 hidden_size=768 embedding_size num_hidden_layers=12 "
+     "num_attention_heads=12 intermediate_size=3072 max_position_embeddings=512 "
+     "type_vocab_size=0 relative_attention=false max_relative_positions=-1 talking_head=false "
+     "position_biased_input=true pos_att_type hidden_act=gelu hidden_dropout_prob=0.1 "
+     "attention_probs_dropout_prob=0.1 tie_word_embeddings=true legacy=true"},
     {"modernbert",
      "ModernBertForMaskedLM ModernBertModel ModernBertForSequenceClassification",
      "ModernBERT",
@@ -937,6 +1016,14 @@ constexpr Family kFamilies[] = {
      "vocab_size=250112 d_model=512 d_kv=64 d_ff=1024 num_layers=8 num_decoder_layers "
      "num_heads=6 relative_attention_num_buckets=32 feed_forward_proj=gated-gelu "
      "is_gated_act=false dropout_rate=0.1 scale_decoder_outputs tie_word_embeddings=false"},
+    {"umt5",
+     "UMT5ForConditionalGeneration UMT5Model UMT5EncoderModel",
+     "UMT5",
+     "transformers 5.24 models/umt5",
+     build_parts_family<configure_umt5>,
+     "vocab_size=250112 d_model=512 d_kv=64 d_ff=1024 num_layers=8 num_decoder_layers "
+     "num_heads=6 relative_attention_num_buckets=32 feed_forward_proj=gated-gelu "
+     "is_gated_act=false dropout_rate=0.1 scale_decoder_outputs tie_word_embeddings=true"},
     {"bart",
      "BartForConditionalGeneration BartModel",
      "BART",
@@ -955,6 +1042,34 @@ constexpr Family kFamilies[] = {
      "encoder_attention_heads=16 decoder_layers=12 decoder_ffn_dim=4096 "
      "decoder_attention_heads=16 d_model=1024 dropout=0.1 attention_dropout=0.0 "
      "activation_dropout=0.0 activation_function=gelu tie_word_embeddings=true"},
+    {"pegasus",
+     "PegasusForConditionalGeneration PegasusModel",
+     "PEGASUS",
+     "transformers 5.24 models/pegasus",
+     build_parts_family<configure_pegasus>,
+     "vocab_size=50265 max_position_embeddings=1024 encoder_layers=12 encoder_ffn_dim=4096 "
+     "encoder_attention_heads=16 decoder_layers=12 decoder_ffn_dim=4096 "
+     "decoder_attention_heads=16 d_model=1024 dropout=0.1 attention_dropout=0.0 "
+     "activation_dropout=0.0 activation_function=gelu tie_word_embeddings=true"},
+    {"m2m_100",
+     "M2M100ForConditionalGeneration M2M100Model",
+     "M2M-100, NLLB",
+     "transformers 5.24 models/m2m_100",
+     build_parts_family<configure_m2m_100>,
+     "vocab_size=128112 max_position_embeddings=1024 encoder_layers=12 encoder_ffn_dim=4096 "
+     "encoder_attention_heads=16 decoder_layers=12 decoder_ffn_dim=4096 "
+     "decoder_attention_heads=16 d_model=1024 dropout=0.1 attention_dropout=0.1 "
+     "activation_dropout=0.0 activation_function=relu tie_word_embeddings=true"},
+    {"marian",
+     "MarianMTModel MarianModel",
+     "Marian, OPUS-MT",
+     "transformers 5.24 models/marian",
+     build_parts_family<configure_marian>,
+     "vocab_size=58101 decoder_vocab_size max_position_embeddings=1024 encoder_layers=12 "
+     "encoder_ffn_dim=4096 encoder_attention_heads=16 decoder_layers=12 decoder_ffn_dim=4096 "
+     "decoder_attention_heads=16 d_model=1024 dropout=0.1 attention_dropout=0.0 "
+     "activation_dropout=0.0 activation_function=gelu share_encoder_decoder_embeddings=true "
+     "tie_word_embeddings=true"},
     {"whisper",
      "WhisperForConditionalGeneration",
      "Whisper",
@@ -1009,6 +1124,13 @@ constexpr Family kFamilies[] = {
      "patch_size=4 num_channels=3 embed_dim=96 depths=[2,2,6,2] num_heads=[3,6,12,24] "
      "window_size=7 mlp_ratio=4.0 qkv_bias=true use_absolute_embeddings=false",
      kStoredSwin},
+    {"swinv2",
+     "Swinv2ForImageClassification Swinv2Model",
+     "Swin v2",
+     "transformers 5.24 models/swinv2",
+     build_parts_family<configure_swinv2>,
+     "image_size=224 patch_size=4 num_channels=3 embed_dim=96 depths=[2,2,6,2] num_heads=[3,6,12,24] "
+     "window_size=7 mlp_ratio=4.0 qkv_bias=true use_absolute_embeddings=false"},
     {"convnext",
      "ConvNextForImageClassification ConvNextModel",
      "ConvNeXt",
@@ -1045,6 +1167,33 @@ constexpr Family kFamilies[] = {
      "transformers 5.24 models/siglip",
      build_parts_family<configure_siglip>,
      "text_config vision_config"},
+    {"siglip2",
+     "Siglip2Model",
+     "SigLIP 2 for images of any shape",
+     "transformers 5.24 models/siglip2",
+     build_parts_family<configure_siglip2>,
+     "text_config vision_config"},
+    {"clip_vision_model",
+     "CLIPVisionModel CLIPVisionModelWithProjection",
+     "CLIP's image encoder",
+     "transformers 5.24 models/clip",
+     build_parts_family<configure_clip_vision>,
+     vision_keys::clip,
+     kStoredTower},
+    {"siglip_vision_model",
+     "SiglipVisionModel",
+     "SigLIP's image encoder",
+     "transformers 5.24 models/siglip",
+     build_parts_family<configure_siglip_vision>,
+     vision_keys::siglip,
+     kStoredTower},
+    {"siglip2_vision_model",
+     "Siglip2VisionModel",
+     "SigLIP 2's image encoder",
+     "transformers 5.24 models/siglip2",
+     build_parts_family<configure_siglip_vision>,
+     vision_keys::siglip2,
+     kStoredTower},
     {"blip",
      "BlipForConditionalGeneration",
      "BLIP, captioning",

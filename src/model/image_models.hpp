@@ -7,6 +7,7 @@
 namespace membudget {
 
 void configure_swin(ConfigReader& config, Parts& parts);
+void configure_swinv2(ConfigReader& config, Parts& parts);
 void configure_convnext(ConfigReader& config, Parts& parts);
 void configure_resnet(ConfigReader& config, Parts& parts);
 void configure_blip(ConfigReader& config, Parts& parts);

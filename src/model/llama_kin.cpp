@@ -24,6 +24,24 @@ void configure_ernie4_5(ConfigReader& config, DecoderPlan& plan) {
     plan.step_unsupported = kCountedOnly;
 }
 
+void configure_ernie4_5_moe(ConfigReader& config, DecoderPlan& plan) {
+    configure_ernie4_5(config, plan);
+    MlpPlan experts = plan.layer().mlp;
+    read_experts(config, experts, "num_experts", "moe_intermediate_size");
+    plan.head_bias = experts.experts.shared_bias = experts.bias;
+    experts.bias = false;
+    experts.experts.shared = "shared_experts";
+    experts.experts.shared_width = config.count_or("moe_num_shared_experts", 0) * experts.experts.width;
+    experts.experts.correction = "gate.moe_statics.e_score_correction_bias";
+    const std::int64_t first = config.count_or("moe_layer_start_index", 0);
+    const double end = config.number("moe_layer_end_index");
+    const std::int64_t interval = config.size("moe_layer_interval", kLargestCount);
+    std::vector<bool> sparse;
+    for (std::int64_t i = 0; i < plan.layer_count; ++i)
+        sparse.push_back((i + 1) % interval == 0 && i >= first && (end == -1 || static_cast<double>(i) <= end));
+    mix_experts(plan, experts, sparse);
+}
+
 void configure_hunyuan_dense(ConfigReader& config, DecoderPlan& plan) {
     read_llama(config, plan);
     AttentionPlan& attention = plan.layer().attention;
@@ -54,6 +72,29 @@ void configure_dots1(ConfigReader& config, DecoderPlan& plan) {
     attention.bias = attention.output_bias = config.flag("attention_bias");
     attention.qk_norm = QkNorm::per_head;
     read_deepseek_experts(config, plan);
+    plan.step_unsupported = kCountedOnly;
+}
+
+void configure_minimax(ConfigReader& config, DecoderPlan& plan) {
+    configure_mixtral(config, plan);
+    LayerPlan linear = plan.layer();
+    const AttentionPlan& attention = plan.layer().attention;
+    const std::int64_t hidden = plan.hidden, inner = attention.heads * attention.head_dim;
+    linear.attention.weights = [hidden, inner](BlockBuilder& b) {
+        b.norm_weights("self_attn.norm", inner, norms::rms);
+        b.linear_weights("self_attn.qkv_proj", hidden, 3 * inner, false, Component::attention);
+        b.linear_weights("self_attn.out_proj", inner, hidden, false, Component::attention);
+        b.linear_weights("self_attn.output_gate", hidden, inner, false, Component::attention);
+    };
+    plan.kinds.push_back(std::move(linear));
+    const std::vector<std::string> types = config.texts("layer_types");
+    const bool listed = config.raw("layer_types") != nullptr;
+    if (listed && static_cast<std::int64_t>(types.size()) != plan.layer_count)
+        config.invalid("layer_types", "expected an entry for each layer");
+    std::vector<int> kinds;
+    for (std::int64_t i = 0; i < plan.layer_count && config.diagnostics().empty(); ++i)
+        kinds.push_back(listed ? types[static_cast<std::size_t>(i)] == "linear_attention" : i % 2 == 1);
+    assign_kinds(plan, std::move(kinds));
     plan.step_unsupported = kCountedOnly;
 }
 

@@ -290,6 +290,31 @@ private:
     std::vector<std::pair<std::string, std::string>> renamed_;
 };
 
+/// Modules that look up in another module's table: they take adapters of their own, under the name that
+/// their op has.
+void name_lookups(Model& model) {
+    for (const Section& section : model.sections)
+        for (const int index : section.pattern) {
+            Block& block = model.blocks[static_cast<std::size_t>(index)];
+            for (const Op& op : block.ops) {
+                if (op.kind != OpKind::embedding || op.parameters.empty()) continue;
+                Parameter& table = block.parameters[static_cast<std::size_t>(op.parameters.front())];
+                const std::string own = op.name + ".weight";
+                const bool named = std::any_of(block.parameters.begin(), block.parameters.end(),
+                                               [&](const Parameter& parameter) { return parameter.name == own; });
+                if (named || split_name(table.name).second != "weight") continue;
+                if (section.prefix + table.name == table.tied_to) {  // another block has it
+                    table.name = own;
+                    continue;
+                }
+                Parameter alias = table;
+                alias.tied_to = section.prefix + table.name;
+                alias.name = own;
+                block.parameters.push_back(std::move(alias));
+            }
+        }
+}
+
 }  // namespace
 
 Result<Model> with_lora(Model model, const Lora& given) {
@@ -301,6 +326,7 @@ Result<Model> with_lora(Model model, const Lora& given) {
                          "expected no dropout, no lora_bias and no DoRA beside adapters on parameters");
     if (!problems.empty()) return problems;
 
+    name_lookups(model);
     Injection injection(lora, targets, model);
     rewrite_layers(
         model, [&](const Block& block, const std::string& prefix) { return injection.decide(block, prefix); },
@@ -326,7 +352,7 @@ Result<Model> with_lora(Model model, const Lora& given) {
         for (const Parameter& parameter : block.parameters)
             if (!parameter.tied_to.empty())
                 renamed.emplace_back(parameter.tied_to, std::string(kPrefix) + parameter.tied_to);
-    settle_ties(model, renamed);
+    settle_ties(model, renamed, TiedTraining::as_any);
     if (!injection.unsimulated().empty() && model.step_unsupported.empty())
         model.step_unsupported = fmt::format("adapters on '{}'", *injection.unsimulated().begin());
     return model;

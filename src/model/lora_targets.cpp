@@ -218,7 +218,13 @@ Lora settled_targets(const Lora& given, const Model& model, Diagnostics& problem
     const StackedExperts* stacks = Table<StackedExperts>(kStackedExperts).find(model.family);
     if (lora.targets.empty() && lora.target_pattern.empty()) {
         // Where PEFT renames targets it takes none for an empty list, which has no default.
-        if (stacks == nullptr || lora.target_parameters.empty()) fill_in_targets(lora, model, problems);
+        if (stacks == nullptr)
+            fill_in_targets(lora, model, problems);
+        else if (lora.target_parameters.empty())
+            problems.invalid("/target_modules",
+                             fmt::format("expected names of modules: PEFT renames those of {}, and takes no default",
+                                         model.architecture),
+                             "\"all-linear\" chooses all linear modules but the output embedding");
     } else if (stacks != nullptr) {
         name_stacks(lora, model, *stacks, problems);
     }

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <iterator>
 #include <map>
+#include <set>
 
 namespace membudget {
 
@@ -173,11 +174,8 @@ void rewrite_layers(Model& model, const Decide& decide, const Change& change) {
     model.adapted = true;
 }
 
-void settle_ties(Model& model, const std::vector<std::pair<std::string, std::string>>& renamed) {
-    std::map<std::string, bool> trainable;
-    model.for_each_parameter([&](const std::string& name, const Parameter& parameter, std::int64_t) {
-        trainable.emplace(name, parameter.trainable);
-    });
+void settle_ties(Model& model, const std::vector<std::pair<std::string, std::string>>& renamed, TiedTraining rule) {
+    std::set<std::string> raised;  // owners that are trained under another name
     for (Block& block : model.blocks)
         for (Parameter& parameter : block.parameters) {
             if (parameter.tied_to.empty()) continue;
@@ -186,9 +184,21 @@ void settle_ties(Model& model, const std::vector<std::pair<std::string, std::str
                     parameter.tied_to = after;
                     break;
                 }
-            if (const auto owner = trainable.find(parameter.tied_to); owner != trainable.end())
-                parameter.trainable = owner->second;
+            if (parameter.trainable && rule == TiedTraining::as_any) raised.insert(parameter.tied_to);
         }
+    std::map<std::string, bool> trainable;
+    for (const Section& section : model.sections)
+        for (const int index : section.pattern)
+            for (Parameter& parameter : model.blocks[static_cast<std::size_t>(index)].parameters) {
+                const std::string name = section.prefix + parameter.name;
+                if (raised.count(name) > 0) parameter.trainable = true;
+                if (name != parameter.tied_to) trainable.emplace(name, parameter.trainable);
+            }
+    for (Block& block : model.blocks)
+        for (Parameter& parameter : block.parameters)
+            if (const auto owner = trainable.find(parameter.tied_to);
+                !parameter.tied_to.empty() && owner != trainable.end())
+                parameter.trainable = owner->second;
 }
 
 }  // namespace membudget

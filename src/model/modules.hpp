@@ -60,8 +60,14 @@ using Change = std::function<void(Block& block, const std::string& prefix, const
 /// of their own.
 void rewrite_layers(Model& model, const Decide& decide, const Change& change);
 
+/// Which name of a storage decides whether it is trained.
+enum class TiedTraining {
+    as_owner,  ///< that of the parameter that has it
+    as_any,    ///< all of them: it is trained under any name
+};
 /// Makes tied parameters agree with those whose storage they share, after names and `trainable` changed.
 /// `renamed` maps full names, with `{}`, of parameters that have another name now.
-void settle_ties(Model& model, const std::vector<std::pair<std::string, std::string>>& renamed);
+void settle_ties(Model& model, const std::vector<std::pair<std::string, std::string>>& renamed,
+                 TiedTraining rule = TiedTraining::as_owner);
 
 }  // namespace membudget

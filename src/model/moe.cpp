@@ -12,7 +12,8 @@ namespace {
 constexpr std::string_view kNoKernel = "the experts of this mixture are not modelled yet";
 constexpr std::string_view kNoIndexer = "the indexer of sparse attention is not modelled yet";
 
-/// Number and width of experts that are all the layer has.
+}  // namespace
+
 void read_experts(ConfigReader& config, MlpPlan& mlp, std::string_view count,
                   std::string_view width) {
     mlp.experts.count = config.size(count, kLargestCount);
@@ -24,8 +25,6 @@ void read_experts(ConfigReader& config, MlpPlan& mlp, std::string_view count,
                            std::to_string(mlp.experts.count) + "); got " +
                            std::to_string(mlp.experts.per_token));
 }
-
-}  // namespace
 
 void mix_experts(DecoderPlan& plan, const MlpPlan& experts, const std::vector<bool>& sparse) {
     plan.kinds.push_back(plan.layer());
@@ -332,7 +331,7 @@ void configure_glm4_moe(ConfigReader& config, DecoderPlan& plan) {
     attention.bias = config.flag("attention_bias");
     attention.dropout = config.probability("attention_dropout");
     attention.rotary_dim = read_rotary_dim(config, attention.head_dim, 0.5);
-    if (config.flag("use_qk_norm")) attention.qk_norm = QkNorm::per_head;
+    if (config.knows("use_qk_norm") && config.flag("use_qk_norm")) attention.qk_norm = QkNorm::per_head;
     read_deepseek_experts(config, plan);
     plan.step_unsupported = kNoKernel;
 }

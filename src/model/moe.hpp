@@ -9,6 +9,9 @@
 
 namespace membudget {
 
+/// Number and width of experts, by the keys that give them.
+void read_experts(ConfigReader& config, MlpPlan& mlp, std::string_view count, std::string_view width);
+
 /// Makes two kinds of the plan's only one: layers with `experts`, and dense ones without.
 /// `sparse` says for each layer which it is.
 void mix_experts(DecoderPlan& plan, const MlpPlan& experts, const std::vector<bool>& sparse);
@@ -27,6 +30,8 @@ void configure_dots1(ConfigReader& config, DecoderPlan& plan);
 void configure_glm4_moe(ConfigReader& config, DecoderPlan& plan);
 void configure_glm_moe_dsa(ConfigReader& config, DecoderPlan& plan);
 void configure_minimax_m2(ConfigReader& config, DecoderPlan& plan);
+void configure_minimax(ConfigReader& config, DecoderPlan& plan);
+void configure_ernie4_5_moe(ConfigReader& config, DecoderPlan& plan);
 void configure_llama4(ConfigReader& config, DecoderPlan& plan);
 
 /// Dense layers first, then layers with routed and shared experts, as DeepSeek has them.

@@ -8,6 +8,7 @@
 #include "model/hybrid.hpp"
 #include "model/llama_like.hpp"
 #include "model/moe.hpp"
+#include "model/multimodal_parts.hpp"
 #include "model/vision.hpp"
 
 namespace membudget {
@@ -36,61 +37,6 @@ constexpr std::string_view kGlm4vText =
     "vocab_size=151552 hidden_size=4096 intermediate_size=13696 num_hidden_layers=40 "
     "num_attention_heads=32 num_key_value_heads=2 head_dim hidden_act=silu "
     "tie_word_embeddings=false attention_dropout=0.0 partial_rotary_factor rope_parameters";
-
-/// Configures the decoder of a nested config. Where that says nothing about tied embeddings, the
-/// outer config decides.
-void read_text(ConfigReader& text, ConfigReader& outer, ConfigureDecoder configure,
-               DecoderPlan& plan) {
-    configure(text, plan);
-    if (!text.has("tie_word_embeddings") && outer.has("tie_word_embeddings"))
-        plan.tied = outer.flag("tie_word_embeddings");
-}
-
-/// The text config: nested, or flat in the outer one as older files have it.
-void read_text_or_flat(ConfigReader& config, std::string_view class_name, std::string_view keys,
-                       ConfigureDecoder configure, DecoderPlan& plan) {
-    if (config.raw("text_config") != nullptr) {
-        ConfigReader text = config.nested("text_config", class_name, keys);
-        read_text(text, config, configure, plan);
-        return;
-    }
-    ConfigReader flat = config.as(class_name, keys);
-    configure(flat, plan);
-}
-
-/// A decoder under `model.language_model` with the head of the whole model.
-DecoderPlan language_model() {
-    DecoderPlan plan;
-    plan.base = "model.language_model";
-    return plan;
-}
-
-struct TextFamily {
-    std::string_view model_type;
-    ConfigureDecoder configure;
-};
-/// Decoders that wrappers put under any vision tower.
-constexpr TextFamily kTextFamilies[] = {
-    {"llama", configure_llama},         {"mistral", configure_mistral}, {"qwen2", configure_qwen2},
-    {"internlm2", configure_internlm2}, {"qwen3", configure_qwen3},     {"gemma2", configure_gemma2},
-    {"phi3", configure_phi3},
-};
-
-/// Reads the decoder whose `model_type` the nested config names.
-void read_any_text(ConfigReader& config, std::string_view key, std::string_view default_type,
-                   DecoderPlan& plan) {
-    const KeyTree* tree = config.raw(key);
-    const KeyTree* type = tree != nullptr ? tree->find("model_type") : nullptr;
-    const std::string name =
-        type != nullptr && type->is(KeyTree::Kind::string) ? type->text() : std::string(default_type);
-    for (const TextFamily& row : kTextFamilies) {
-        if (row.model_type != name) continue;
-        ConfigReader text = config.nested(key, name, families().find(name)->keys);
-        read_text(text, config, row.configure, plan);
-        return;
-    }
-    config.unsupported(key, fmt::format("expected a known decoder; got '{}'", name));
-}
 
 }  // namespace
 
@@ -213,15 +159,16 @@ struct LlavaVision {
 
 LlavaVision read_llava_vision(ConfigReader& config) {
     LlavaVision v;
-    ConfigReader vision_config =
-        config.nested("vision_config", "clip_vision_model", vision_keys::clip_in_llava);
+    ConfigReader vision_config = config.nested(
+        "vision_config", "clip_vision_model",
+        config.raw("vision_config") != nullptr ? vision_keys::clip : vision_keys::clip_in_llava);
     v.tower = read_clip_vision(vision_config);
     v.bias = config.flag("multimodal_projector_bias");
     v.act = config.activation("projector_hidden_act");
     v.without_class = config.text("vision_feature_select_strategy") == "default";
     const std::string_view key = "vision_feature_layer";
     if (const KeyTree* layers = config.raw(key); layers != nullptr && layers->is(KeyTree::Kind::array)) {
-        v.joined = std::max<std::int64_t>(1, static_cast<std::int64_t>(layers->items().size()));
+        v.joined = joined_features(config);
         v.chosen = v.tower.layers;
         return v;
     }
@@ -298,6 +245,8 @@ void add_llava_tower(Model& model, const LlavaVision& v, std::int64_t hidden, in
 void configure_llava(ConfigReader& config, Parts& parts) {
     DecoderPlan plan = language_model();
     read_any_text(config, "text_config", "llama", plan);
+    if (nested_type(config, "vision_config", "clip_vision_model") != "clip_vision_model")
+        return add_llava_any_tower(config, parts, plan, false);
     plan.base = "model.language_model";
     const LlavaVision v = read_llava_vision(config);
     if (!config.diagnostics().empty()) return;

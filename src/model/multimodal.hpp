@@ -17,5 +17,13 @@ void configure_glm4v(ConfigReader& config, Parts& parts);
 void configure_llama4_vl(ConfigReader& config, Parts& parts);
 void configure_internvl_chat(ConfigReader& config, Parts& parts);
 void configure_llava(ConfigReader& config, Parts& parts);
+void configure_llava_next(ConfigReader& config, Parts& parts);
+void configure_mistral3(ConfigReader& config, Parts& parts);
+void configure_internvl(ConfigReader& config, Parts& parts);
+void configure_glm4v_moe(ConfigReader& config, Parts& parts);
+
+/// The parameters of LLaVA around `plan`'s decoder, with any tower; `newline`: an embedding that ends a row of
+/// patches.
+void add_llava_any_tower(ConfigReader& config, Parts& parts, DecoderPlan& plan, bool newline);
 
 }  // namespace membudget

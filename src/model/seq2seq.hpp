@@ -16,8 +16,12 @@ namespace membudget {
                                                  std::int64_t hidden);
 
 void configure_t5(ConfigReader& config, Parts& parts);
+void configure_umt5(ConfigReader& config, Parts& parts);
 void configure_bart(ConfigReader& config, Parts& parts);
 void configure_mbart(ConfigReader& config, Parts& parts);
+void configure_pegasus(ConfigReader& config, Parts& parts);
+void configure_m2m_100(ConfigReader& config, Parts& parts);
+void configure_marian(ConfigReader& config, Parts& parts);
 void configure_whisper(ConfigReader& config, Parts& parts);
 
 }  // namespace membudget

@@ -14,6 +14,7 @@ struct T5 {
     Act act = Act::relu;
     double dropout = 0;
     bool tied = true, scaled = true;
+    bool own_biases = false;  ///< each block has its table of relative positions
 
     enum Shared { encoder_mask, encoder_bias, memory, decoder_mask, decoder_bias, cross_mask, cross_bias };
     std::vector<Tensor> shared;
@@ -104,7 +105,7 @@ Block block(const T5& t, bool decoder, bool first) {
     BlockBuilder b(decoder ? "decoder layer" : "encoder layer");
     int x = b.input(t.hidden, decoder ? Rows::target_tokens : Rows::tokens);
     x = attention(b, t,
-                  {"layer.0", "SelfAttention", decoder, false, first,
+                  {"layer.0", "SelfAttention", decoder, false, first || t.own_biases,
                    decoder ? T5::decoder_mask : T5::encoder_mask,
                    decoder ? T5::decoder_bias : T5::encoder_bias}, x);
     if (decoder)
@@ -128,6 +129,7 @@ void mask(BlockBuilder& b, const T5& t, T5::Shared which, bool causal, Rows quer
 Block encoder_stem(const T5& t, bool alone) {
     BlockBuilder b("embeddings");
     int x = b.hold_until_model_end(b.embedding("shared", t.vocabulary, t.hidden));
+    b.last_op().name = "encoder.embed_tokens";
     if (alone) {
         b.parameter("encoder.embed_tokens.weight", {t.vocabulary, t.hidden}, Component::embedding);
         tie(b, "encoder.embed_tokens.weight", "shared.weight");
@@ -139,7 +141,7 @@ Block encoder_stem(const T5& t, bool alone) {
 
 Block decoder_stem(const T5& t) {
     BlockBuilder b("decoder embeddings");
-    // The same module as the encoder's: a parameter that is tied to its own name is no second one.
+    // The same table as the encoder's: a parameter that is tied to its own name is no second one.
     int x = b.hold_until_model_end(b.embedding("shared", t.vocabulary, t.hidden));
     b.last_op().name = "decoder.embed_tokens";
     b.last_op().attributes.own_ids = true;
@@ -214,8 +216,9 @@ std::vector<Tensor> passed_tensors(std::initializer_list<std::string_view> names
     return out;
 }
 
-void configure_t5(ConfigReader& config, Parts& parts) {
-    T5 t;
+namespace {
+
+void add_t5(ConfigReader& config, Parts& parts, T5 t) {
     t.hidden = config.size("d_model");
     t.width = config.size("d_ff");
     t.heads = config.size("num_heads", kLargestCount);
@@ -258,6 +261,17 @@ void configure_t5(ConfigReader& config, Parts& parts) {
     parts.add("", decoder_stem(t));
     add_stack(parts, t, true, decoder_layers);
     parts.add("", head(t, parts.is("ForConditionalGeneration")));
+}
+
+}  // namespace
+
+void configure_t5(ConfigReader& config, Parts& parts) { add_t5(config, parts, {}); }
+
+void configure_umt5(ConfigReader& config, Parts& parts) {
+    T5 t;
+    t.own_biases = true;
+    add_t5(config, parts, std::move(t));
+    parts.model().step_unsupported = "only the parameters of this family are modelled yet";
 }
 
 }  // namespace membudget

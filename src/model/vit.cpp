@@ -20,8 +20,8 @@ Block build_stem(const VitPlan& plan) {
     if (plan.distilled)
         tokens.push_back(b.parameter("embeddings.distillation_token", {1, 1, plan.hidden}, kVision));
     if (plan.mask_token) b.parameter("embeddings.mask_token", {1, plan.hidden}, kVision);
-    if (plan.registers > 0)
-        b.parameter("embeddings.register_tokens", {1, plan.registers, plan.hidden}, kVision);
+    if (plan.registers)
+        b.parameter("embeddings.register_tokens", {1, *plan.registers, plan.hidden}, kVision);
     const int positions = b.parameter("embeddings.position_embeddings",
                                       {1, plan.patches() + plan.tokens(), plan.hidden}, kVision);
     const std::string name = "embeddings.patch_embeddings.projection";

@@ -4,6 +4,7 @@
 /// tokens and positions, layers that normalise before each sublayer, a classifier or a pooler.
 
 #include <cstdint>
+#include <optional>
 #include <string_view>
 
 #include "membudget/model.hpp"
@@ -20,7 +21,8 @@ struct VitPlan {
     std::int64_t hidden = 1, layer_count = 1, heads = 1, width = 1;
     std::int64_t channels = 3, image = 1, patch = 1;
     bool distilled = false;                  ///< DeiT: a second learned token
-    std::int64_t registers = 0;              ///< tokens beside the class token, without positions
+    std::optional<std::int64_t> registers;   ///< tokens beside the class token, without positions; a class
+                                             ///< that knows them has their tensor even if there are none
     bool mask_token = false;                 ///< a parameter that only masked pretraining uses
     bool qkv_bias = true;
     bool gated = false;                      ///< `gate_proj`, `up_proj`, `down_proj`

@@ -76,12 +76,34 @@ Json of(const std::optional<TraceFreeMemory>& free) {
     if (!free) return nullptr;
     return {{"releasable_bytes", free->releasable},
             {"stuck_bytes", free->stuck},
-            {"private_pools_bytes", free->private_pools}};
+            {"private_pools_bytes", free->private_pools},
+            {"stuck_in_other_streams_bytes", free->other_streams}};
+}
+
+Json of(const SortedInstant& instant) {
+    Json terms = Json::array(), unsorted = Json::array();
+    for (const SortedTerm& term : instant.terms)
+        terms.push_back({{"path", term.path},
+                         {"bytes", term.bytes.count()},
+                         {"certain_bytes", term.certain.count()},
+                         {"blocks", term.blocks},
+                         {"by", of(term.by)}});
+    for (const UnsortedBlocks& blocks : instant.unsorted)
+        unsorted.push_back({{"why", blocks.why},
+                            {"block_bytes", blocks.size.count()},
+                            {"blocks", blocks.blocks}});
+    return {{"of", name_of(instant.of)},
+            {"phase", text_or_null(instant.phase)},
+            {"live_bytes", instant.live.count()},
+            {"terms", std::move(terms)},
+            {"unsorted_bytes", unsorted_bytes(instant).count()},
+            {"unsorted", std::move(unsorted)}};
 }
 
 Json of(const TraceSubject& subject) {
     Json phases = Json::array(), steps = Json::array(), points = Json::array(),
-         survivors = Json::array();
+         survivors = Json::array(), sorted = Json::array();
+    for (const SortedInstant& instant : subject.sorted) sorted.push_back(of(instant));
     for (const MarkedPeak& phase : subject.phases)
         phases.push_back({{"phase", phase.name},
                           {"count", phase.count},
@@ -129,6 +151,7 @@ Json of(const TraceSubject& subject) {
           {"free_then", of(subject.free_at_peak)},
           {"by_category", of(subject.categories)},
           {"by_stack", of(subject.stacks)}}},
+        {"terms", std::move(sorted)},
         {"reserved_peak_bytes", of(subject.reserved_peak)},
         {"device_peak_bytes", of(subject.device_peak)},
         {"device_total_bytes", of(subject.device_total)},
@@ -148,6 +171,7 @@ Json of(const ReconciledLine& line) {
             {"estimate_bytes", line.estimate.count()},
             {"upper_bytes", of(line.upper)},
             {"measured_bytes", of(line.measured)},
+            {"certain_bytes", of(line.certain)},
             {"residual_bytes", of(line.residual())},
             {"confirmed", line.confirmed()},
             {"measured_as", text_or_null(line.measured_as)}};
@@ -178,7 +202,7 @@ void add_traces(Json& out, const ReportData& data) {
 
 void add_reconciliation(Json& out, const ReportData& data) {
     for (const char* key : {"name", "trace", "subject"}) out[key] = nullptr;
-    for (const char* key : {"totals", "phases", "terms", "findings", "notes"})
+    for (const char* key : {"totals", "phases", "terms", "phase_terms", "findings", "notes"})
         out[key] = Json::array();
     if (!data.reconciliation) return;
     const Reconciliation& own = *data.reconciliation;
@@ -188,6 +212,7 @@ void add_reconciliation(Json& out, const ReportData& data) {
     out["totals"] = of(own.totals);
     out["phases"] = of(own.phases);
     out["terms"] = of(own.terms);
+    out["phase_terms"] = of(own.phase_terms);
     out["findings"] = of(own.findings);
     out["notes"] = own.notes;
 }

@@ -85,6 +85,29 @@ ReportTable shares_table(const char* title, const std::vector<LiveShare>& shares
     return table;
 }
 
+/// The peak in the terms of a ledger, with what of it is certain.
+ReportTable sorted_table(const TraceSubject& subject) {
+    ReportTable table;
+    if (subject.sorted.empty()) return table;
+    const SortedInstant& peak = subject.sorted.front();
+    const Scale& scale = scale_for(peak.live);
+    table.columns = {{"At the peak, by term", Align::left},
+                     {std::string(scale.decimal), Align::right},
+                     {std::string(scale.binary), Align::right},
+                     {"share", Align::right},
+                     {"certain", Align::right},
+                     {"by", Align::left}};
+    const auto row = [&](const std::string& path, Bytes bytes, std::string certain, std::string by) {
+        table.rows.push_back({path, scale.in_decimal(bytes), scale.in_binary(bytes),
+                              share(bytes, peak.live), std::move(certain), std::move(by)});
+    };
+    for (const SortedTerm& term : peak.terms)
+        row(term.path, term.bytes, scale.in_decimal(term.certain), term.by.front().name);
+    if (!peak.unsorted.empty())
+        row("unsorted", unsorted_bytes(peak), "", std::string(peak.unsorted.front().why));
+    return table;
+}
+
 ReportTable phases_table(const TraceSubject& subject) {
     const Scale& scale = scale_for(peak_of(subject));
     ReportTable table;
@@ -147,11 +170,17 @@ ReportTable free_table(const TraceSubject& subject) {
     const std::string unit(scale.decimal);
     table.columns = {{"Reserved, not live", Align::left}, {"releasable " + unit, Align::right},
                      {"stuck " + unit, Align::right}, {"what it is", Align::left}};
-    const auto in_pools = [](const std::optional<TraceFreeMemory>& free) {
-        return free && free->private_pools > 0;
+    const auto any = [&](std::int64_t TraceFreeMemory::* part) {
+        return (subject.free_at_peak && *subject.free_at_peak.*part > 0) ||
+               (subject.free_at_end && *subject.free_at_end.*part > 0);
     };
-    const bool pools = in_pools(subject.free_at_peak) || in_pools(subject.free_at_end);
+    const bool pools = any(&TraceFreeMemory::private_pools);
+    const bool streams = any(&TraceFreeMemory::other_streams);
     std::string meaning = "whole free segments; free blocks beside live ones";
+    if (streams) {
+        table.columns.insert(table.columns.end() - 1, {"of other streams " + unit, Align::right});
+        meaning += "; those of them that only other streams can use";
+    }
     if (pools) {
         table.columns.insert(table.columns.end() - 1, {"private pools " + unit, Align::right});
         meaning += "; of CUDA graphs, for their own use";
@@ -160,6 +189,7 @@ ReportTable free_table(const TraceSubject& subject) {
         if (!free) return;
         std::vector<std::string> row = {when, scale.in_decimal(Bytes(free->releasable)),
                                         scale.in_decimal(Bytes(free->stuck))};
+        if (streams) row.push_back(scale.in_decimal(Bytes(free->other_streams)));
         if (pools) row.push_back(scale.in_decimal(Bytes(free->private_pools)));
         row.push_back(table.rows.empty() ? meaning : "");
         table.rows.push_back(std::move(row));
@@ -210,6 +240,7 @@ void add_subject(Report& report, const TraceSubject& subject) {
     const Bytes whole = subject.live_peak.value_or(Bytes(0));
     if (!subject.categories.empty())
         table(shares_table("At the peak, by category", subject.categories, whole));
+    table(sorted_table(subject));
     if (!subject.stacks.empty())
         table(shares_table("At the peak, by stack", subject.stacks, whole));
     table(free_table(subject));

@@ -88,18 +88,27 @@ void append_traces(std::string& out, const ReportData& data) {
                 add("step", subject.steps_by, std::to_string(step.step), step.live, step.reserved, step.device);
             for (const MarkedPeak& phase : subject.phases) add("phase", phase.name, "", phase.peak, {}, {});
             for (const LiveShare& share : subject.categories) add("category", share.name, "", share.bytes, {}, {});
+            for (const SortedInstant& instant : subject.sorted) {
+                const std::string at = instant.of == InstantOf::peak
+                                           ? "peak"
+                                           : instant.phase + ' ' + std::string(name_of(instant.of));
+                for (const SortedTerm& term : instant.terms) add("term", term.path, at, term.bytes, {}, {});
+                add("term", "unsorted", at, unsorted_bytes(instant), {}, {});
+            }
             for (const LiveShare& share : subject.stacks) add("stack", share.name, "", share.bytes, {}, {});
         }
 }
 
 void append_reconciliation(std::string& out, const Reconciliation& reconciliation) {
     append_record(out, {"path", "metric", "lower_bytes", "estimate_bytes", "upper_bytes", "measured_bytes",
-                        "residual_bytes", "confirmed", "measured_as"});
-    for (const auto* lines : {&reconciliation.totals, &reconciliation.phases, &reconciliation.terms})
+                        "residual_bytes", "confirmed", "measured_as", "certain_bytes"});
+    for (const auto* lines : {&reconciliation.totals, &reconciliation.phases, &reconciliation.terms,
+                              &reconciliation.phase_terms})
         for (const ReconciledLine& line : *lines)
             append_record(out, {line.path, line.metric, text_of(line.lower), text_of(line.estimate),
                                 text_of(line.upper), text_of(line.measured), text_of(line.residual()),
-                                line.confirmed() ? "true" : "false", line.measured_as});
+                                line.confirmed() ? "true" : "false", line.measured_as,
+                                text_of(line.certain)});
 }
 
 }  // namespace

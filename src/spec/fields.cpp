@@ -214,7 +214,8 @@ constexpr Field<Spec> kSpecFields[] = {
     {"terms", "object", "bytes that are stated instead of derived, by path", read_terms, term_keys},
     field::name_or_object<&Spec::device, &DeviceSpec::name, kDeviceFields>(
         "device", "what one rank runs on"),
-    field::tree_by_key<&Spec::allocator>("allocator", "the caching allocator"),
+    field::tree_by_key_or_text<&Spec::allocator>(
+        "allocator", "settings of the caching allocator, by name, or as PYTORCH_ALLOC_CONF has them"),
     {"scenarios", "object of merge patches", "named changes of this spec (RFC 7396)",
      read_scenarios},
 };

@@ -296,11 +296,16 @@ constexpr FieldFor<Member> name_by_key(std::string_view key, std::string_view do
             }};
 }
 
-/// Keys that the spec keeps as they are, for the part that knows them.
+/// Keys that the spec keeps as they are, for the part that knows them; or one text for all of them,
+/// which is kept under the empty key.
 template <auto Member>
-constexpr FieldFor<Member> tree_by_key(std::string_view key, std::string_view doc) {
-    return {key, "object", doc, [](const Cursor& at, OwnerOf<Member>& into) {
-                if (!at.tree.is(KeyTree::Kind::object)) return at.wrong("an object");
+constexpr FieldFor<Member> tree_by_key_or_text(std::string_view key, std::string_view doc) {
+    return {key, "object or text", doc, [](const Cursor& at, OwnerOf<Member>& into) {
+                if (at.tree.is(KeyTree::Kind::string)) {
+                    (into.*Member).emplace_back("", read_tree(at));
+                    return;
+                }
+                if (!at.tree.is(KeyTree::Kind::object)) return at.wrong("an object or a text");
                 for_each_member(at, [&into](const Cursor& child, std::string_view word) {
                     (into.*Member).emplace_back(word, read_tree(child));
                 });

@@ -94,7 +94,25 @@ std::string lowered(std::string_view text) {
     return out;
 }
 
-std::vector<std::string> take_record(std::string_view& text) {
+char separator_of(std::string_view text) {
+    char best = ',';
+    std::ptrdiff_t most = 0;
+    for (const char separator : {',', ';', '\t'}) {
+        std::ptrdiff_t count = 0;
+        bool quoted = false;
+        for (const char c : text.substr(0, text.find('\n'))) {
+            if (c == '"') quoted = !quoted;
+            count += !quoted && c == separator;
+        }
+        if (count > most) {
+            most = count;
+            best = separator;
+        }
+    }
+    return best;
+}
+
+std::vector<std::string> take_record(std::string_view& text, char separator) {
     std::vector<std::string> cells;
     std::string cell;
     bool quoted = false;
@@ -108,7 +126,7 @@ std::vector<std::string> take_record(std::string_view& text) {
             } else {
                 quoted = !quoted;
             }
-        } else if (!quoted && (c == ',' || c == '\n')) {
+        } else if (!quoted && (c == separator || c == '\n')) {
             cells.emplace_back(trimmed(cell));
             cell.clear();
             if (c == '\n') break;

@@ -39,8 +39,12 @@ struct FoundNumber {
 [[nodiscard]] std::string_view trimmed(std::string_view text);
 [[nodiscard]] std::string lowered(std::string_view text);
 
-/// The next record of a comma-separated table (RFC 4180: quoted cells may hold commas and line ends),
-/// cells trimmed; it is taken off `text`.
-[[nodiscard]] std::vector<std::string> take_record(std::string_view& text);
+/// What separates the cells of a table that begins with `text`: the one of ',', ';' and the tab of which its
+/// first line has most outside of quotes. Programs write ';' where the comma is a decimal point.
+[[nodiscard]] char separator_of(std::string_view text);
+
+/// The next record of a table (RFC 4180: quoted cells may hold separators and line ends), cells trimmed; it is
+/// taken off `text`.
+[[nodiscard]] std::vector<std::string> take_record(std::string_view& text, char separator);
 
 }  // namespace membudget::trace

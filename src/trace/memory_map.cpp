@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <iterator>
+#include <map>
 
 namespace membudget {
 
@@ -299,6 +300,10 @@ std::vector<TraceSegment> segments_at_start(const TraceDevice& device, const All
 
 TraceFreeMemory free_memory(std::span<const TraceSegment> segments, const AllocatorSettings& settings) {
     TraceFreeMemory out;
+    std::map<std::uint64_t, std::int64_t> held;
+    for (const TraceSegment& segment : segments)
+        held[segment.stream] = detail::checked_add(held[segment.stream], segment.size);
+    const auto main_stream = std::ranges::max_element(held, {}, [](const auto& one) { return one.second; });
     for (const TraceSegment& segment : segments) {
         const std::int64_t page = segment.large ? settings.large_segment_size : 2 * kMiB;
         for (const TraceBlock& block : segment.blocks) {
@@ -315,6 +320,7 @@ TraceFreeMemory free_memory(std::span<const TraceSegment> segments, const Alloca
             }
             out.releasable += whole;
             out.stuck += block.size - whole;
+            if (segment.stream != main_stream->first) out.other_streams += block.size - whole;
         }
     }
     return out;

@@ -32,14 +32,14 @@ public:
         return number(static_cast<double>(value), static_cast<std::int64_t>(value));
     }
     bool number_float(number_float_t value, const string_t&) override {
-        return number(value, value > -9e18 && value < 9e18 ? static_cast<std::int64_t>(value) : 0);
+        return number(value, whole_of(value));
     }
     bool string(string_t& value) override {
         if (depth_ == kEvent && key_ == "name") name_ = value.substr(0, 200);
         else if (depth_ == kEvent && key_ == "cat") category_ = value.substr(0, 60);
         // Kineto writes times as text in some versions.
         else if (const auto found = number_at(value); found && trimmed(found->rest).empty())
-            return number(found->value, static_cast<std::int64_t>(found->value));
+            return number(found->value, whole_of(found->value));
         return true;
     }
     bool binary(binary_t&) override { return false; }
@@ -110,18 +110,19 @@ private:
         return true;
     }
 
-    static std::int64_t whole_us(double time) {
-        return time > -9e18 && time < 9e18 ? static_cast<std::int64_t>(time) : 0;
+    /// Without its fraction; 0 when no integer holds it.
+    static std::int64_t whole_of(double number) {
+        return number > -9e18 && number < 9e18 ? static_cast<std::int64_t>(number) : 0;
     }
 
     void finish_event() {
         any_event = true;
         if (name_ == "[memory]" && has_bytes_) {
-            instant_.time_us = whole_us(time_);
+            instant_.time_us = whole_of(time_);
             instants.push_back(instant_);
         } else if (name_.starts_with("ProfilerStep#") || name_.starts_with("Optimizer.") ||
                    category_ == "user_annotation") {
-            markers.push_back({name_, -1, whole_us(time_), whole_us(time_ + duration_)});
+            markers.push_back({name_, -1, whole_of(time_), whole_of(time_ + duration_)});
         }
     }
 

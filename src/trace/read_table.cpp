@@ -10,7 +10,7 @@
 #include "trace/log_readers.hpp"
 #include "trace/log_text.hpp"
 
-/// Comma-separated tables: GPU logs (nvidia-smi --query-gpu, with or without header and units) and
+/// Tables, separated by commas, semicolons or tabs: GPU logs (nvidia-smi --query-gpu, with or without header and units) and
 /// figures per step. Columns are recognised by name, without a header by what their cells hold.
 
 namespace membudget::trace {
@@ -35,7 +35,7 @@ std::optional<std::int64_t> time_of(std::string_view cell) {
     if (date && part(0, 4, year) && part(5, 2, month) && part(8, 2, day) && part(11, 2, hour) &&
         part(14, 2, minute)) {
         const auto seconds = number_at(std::string_view(text).substr(17));
-        if (!seconds) return std::nullopt;
+        if (!seconds || !(seconds->value >= 0 && seconds->value < 100)) return std::nullopt;
         second = seconds->value;
         // Days since 1970 [H. Hinnant, chrono-compatible low-level date algorithms].
         const int y = year - (month <= 2), era = (y >= 0 ? y : y - 399) / 400;
@@ -47,7 +47,7 @@ std::optional<std::int64_t> time_of(std::string_view cell) {
                static_cast<std::int64_t>(second * 1e6);
     }
     const auto number = number_at(cell);
-    if (!number || !trimmed(number->rest).empty() || std::abs(number->value) > 1e12)
+    if (!number || !trimmed(number->rest).empty() || !(std::abs(number->value) <= 1e12))
         return std::nullopt;
     return static_cast<std::int64_t>(number->value * 1e6);
 }
@@ -58,8 +58,29 @@ bool has_letters(std::string_view cell) {
     });
 }
 
-/// "841 MiB" in bytes; without a unit of its own that of the column.
-std::optional<std::int64_t> size_of(std::string_view cell, std::int64_t unit) {
+/// `cell` with its number as programs write it: a comma before three digits groups thousands, any other is
+/// a decimal point.
+std::string with_point(std::string_view cell) {
+    std::string out;
+    const auto is_digit = [&](std::size_t i) {
+        return i < cell.size() && cell[i] >= '0' && cell[i] <= '9';
+    };
+    for (std::size_t i = 0; i < cell.size(); ++i) {
+        if (cell[i] != ',' || i == 0 || !is_digit(i - 1) || !is_digit(i + 1)) {
+            out += cell[i];
+            continue;
+        }
+        const bool groups = is_digit(i + 2) && is_digit(i + 3) && !is_digit(i + 4);
+        if (!groups) out += '.';
+    }
+    return out;
+}
+
+/// "841 MiB" in bytes; without a unit of its own that of the column. "[N/A]" and its like are nothing.
+std::optional<std::int64_t> size_of(const std::string& written, std::int64_t unit) {
+    const std::string pointed =
+        written.find(',') == std::string::npos ? std::string() : with_point(written);
+    const std::string& cell = pointed.empty() ? written : pointed;
     const auto number = number_at(cell);
     if (!number) return std::nullopt;
     const std::string_view own = trimmed(number->rest);
@@ -118,10 +139,11 @@ public:
     explicit TableReader(const TraceInput& input) : input_(input) {}
 
     Result<Trace> read(std::string_view text) {
+        separator_ = separator_of(text);
         if (!take_header(text)) return refuse_table();
         std::int64_t row = 0;
         while (!text.empty()) {
-            const Record record = take_record(text);
+            const Record record = take_record(text, separator_);
             if (record.empty() || (record.size() == 1 && record[0].empty())) continue;
             if (is_header(record)) continue;  // a log that was started again
             add(record, row++);
@@ -136,7 +158,7 @@ private:
     /// Finds the columns; `text` is left at the first record of data.
     bool take_header(std::string_view& text) {
         std::string_view rest = text;
-        header_ = take_record(rest);
+        header_ = take_record(rest, separator_);
         if (header_.size() < 2 || header_.size() > kMostColumns) return false;
         columns_ = columns_of(header_);
         if (std::any_of(columns_.begin(), columns_.end(),
@@ -148,7 +170,7 @@ private:
         std::vector<Record> sample;
         std::string_view look = text;
         while (!look.empty() && sample.size() < 200) {
-            Record record = take_record(look);
+            Record record = take_record(look, separator_);
             if (record.size() == header_.size()) sample.push_back(std::move(record));
         }
         if (sample.empty()) return false;
@@ -243,6 +265,7 @@ private:
     }
 
     const TraceInput& input_;
+    char separator_ = ',';
     Trace out_;
     Record header_;
     std::vector<Column> columns_;
@@ -254,7 +277,7 @@ private:
 bool recognise_table(std::string_view head) {
     const std::string text = to_utf8(std::string(head.substr(0, 1 << 14)));
     std::string_view rest = text;
-    const Record first = take_record(rest);
+    const Record first = take_record(rest, separator_of(rest));
     if (first.size() < 2 || first.size() > kMostColumns) return false;
     const auto columns = columns_of(first);
     if (std::any_of(columns.begin(), columns.end(), [](const Column& c) { return c.is_size(); }))

@@ -11,9 +11,10 @@ namespace membudget::trace {
 namespace {
 
 /// Texts that an out-of-memory message holds. What they mean is decided elsewhere.
-constexpr std::array<std::string_view, 7> kMessageAnchors = {
+constexpr auto kMessageAnchors = std::to_array<std::string_view>({
     "out of memory",      "Out of memory",       "OutOfMemoryError", "RESOURCE_EXHAUSTED",
-    "cudaMalloc retries", "would exceed allowed memory", "raises OOM"};
+    "cudaMalloc retries", "would exceed allowed memory", "raises OOM",
+    "hipErrorOutOfMemory", "cudaErrorMemoryAllocation", "CUDA_ERROR_OUT_OF_MEMORY"});
 
 bool speaks_of_memory_lack(std::string_view line) {
     return std::any_of(

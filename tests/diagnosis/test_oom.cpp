@@ -232,6 +232,24 @@ const std::map<std::string, std::set<std::string>>& kinds_of_hints() {
     return map;
 }
 
+/// Cases whose class people knew from more than the message: what its numbers say instead, and why that
+/// is all they can say.
+struct ToldElsewhere {
+    const char* id;
+    const char* first;   ///< kind of our first finding
+    const char* reason;
+};
+constexpr ToldElsewhere kToldElsewhere[] = {
+    {"d3dp-9", "oom.request_too_large",
+     "23.11 GiB at once of 23.70: too large alone; that it was in evaluation stands in the thread"},
+    {"colossal-3509", "oom.capacity",
+     "22.00 GiB of 23.70 live and no room in the cache; the traceback into the optimizer is not quoted"},
+    {"torch-18853", "oom.capacity",
+     "14.25 GiB of 15.90 live, 607 KiB cached; the caught exception that keeps them is in the thread"},
+    {"sdl-skeleton-6", "oom.undecidable", "one number, the request: growth shows in a log over steps"},
+    {"jax-788", "oom.undecidable", "one number, the request: free and allocated are not given"},
+};
+
 TEST_CASE("real messages parse to their facts, and the numbers name the reason", "[corpus]") {
     const char* corpus = std::getenv("MEMBUDGET_CORPUS");
     if (corpus == nullptr) {
@@ -281,13 +299,17 @@ TEST_CASE("real messages parse to their facts, and the numbers name the reason",
         const bool agrees =
             kinds != kinds_of_hints().end() && kinds->second.count(std::string(first)) > 0;
         agreed += agrees;
-        if (!agrees) UNSCOPED_INFO(id << ": " << hint << " but " << first);
+        const auto* told = std::find_if(std::begin(kToldElsewhere), std::end(kToldElsewhere),
+                                        [&](const ToldElsewhere& row) { return id == row.id; });
+        INFO(hint << " but " << first);
+        CHECK(agrees == (told == std::end(kToldElsewhere)));
+        if (told != std::end(kToldElsewhere)) CHECK(first == told->first);
     }
     INFO(agreed << " of " << judged << " agree, " << facts << " facts");
     CHECK(judged >= 25);
     CHECK(facts >= 100);
+    CHECK(agreed + static_cast<int>(std::size(kToldElsewhere)) == judged);
     CHECK(agreed * 100 >= judged * 80);
-    if (std::getenv("MEMBUDGET_VERBOSE") != nullptr) CHECK(agreed < 0);
 }
 
 }  // namespace

@@ -105,15 +105,21 @@ def as_loaded(config: Json, theirs: Tensors) -> Tensors:
 
 EXPLAINED = (
     Explained(
-        r"^M?T5(Model|ForConditionalGeneration|EncoderModel)$",
-        "encoder and decoder hold the same embedding module: one tensor, listed once",
+        r"^(M|UM)?T5(Model|ForConditionalGeneration|EncoderModel)$",
+        "encoder and decoder look up in one table: one tensor, listed once",
         tensors=without_aliases,
     ),
     Explained(
-        r"^M?T5ForConditionalGeneration$",
+        r"^(M|UM)?T5ForConditionalGeneration$",
         "the class ties always, and from_pretrained unties where the file holds both matrices, as the published "
         "files with tie_word_embeddings false do",
         tensors=as_loaded,
+    ),
+    Explained(
+        r"^(Mistral3|InternVL)ForConditionalGeneration$",
+        "the class ties unless the config says otherwise, and from_pretrained unties where the file holds both "
+        "matrices, as the published files do; the decoder's own default decides",
+        config=lambda config: {"tie_word_embeddings": False, **config},
     ),
     Explained(
         r"^GlmMoeDsaForCausalLM$",

@@ -112,6 +112,15 @@ SMALL_TEXT = {"hidden_size": 32, "num_attention_heads": 4, "intermediate_size": 
 SMALL_VISION = {**SMALL_TEXT, "hidden_size": 48, "image_size": 32, "patch_size": 8}
 QWEN_VISION = {"depth": 2, "hidden_size": 64, "num_heads": 4, "patch_size": 4}
 VL_TEXT = {**GQA, "head_dim": 16}
+NAFLEX_VISION = {**SMALL_TEXT, "hidden_size": 48, "num_patches": 16, "patch_size": 8}
+INTERN_VISION = {**SMALL_VISION, "image_size": [32, 32], "patch_size": [8, 8]}
+ERNIE_MOE = {**GQA, "moe_intermediate_size": 32, "moe_num_experts": 4, "moe_k": 2, "moe_num_shared_experts": 2}
+GLM_MOE_TEXT = {
+    **MOE,
+    "moe_intermediate_size": 32,
+    "n_routed_experts": 4,
+    "rope_parameters": {"rope_type": "default", "mrope_section": [2, 3, 3]},
+}
 
 FAMILIES = (
     Family(
@@ -400,6 +409,22 @@ FAMILIES = (
         {**GQA, "head_dim": 16, "hybrid_override_pattern": "M-*E", "mamba_num_heads": 4, "mamba_head_dim": 8, "n_groups": 2, "ssm_state_size": 8, "n_routed_experts": 4, "num_experts_per_tok": 2, "moe_intermediate_size": 32, "moe_shared_expert_intermediate_size": 48},
         {**TIED, **MLP_BIAS, "num_key_value_heads": [1], "use_bias": [True], "use_conv_bias": [False], "mamba_n_groups": [1], "moe_latent_size": [24], "layers_block_type": [["mamba", "moe", "attention", "mlp"], ["linear_attention", "full_attention", "moe", "moe"]], "num_nextn_predict_layers": [1]},
     ),
+    Family("minimax", "MiniMaxForCausalLM MiniMaxModel", {**MOE, "num_local_experts": 4}, {**HEADS, **TIED, "layer_types": [["linear_attention", "full_attention"] * 2, ["full_attention"] * 4]}),
+    Family("deberta", "DebertaForMaskedLM DebertaModel DebertaForSequenceClassification", BERT, {"relative_attention": [True], "pos_att_type": ["c2p|p2c", ["c2p"]], "max_relative_positions": [16], "position_biased_input": [False], "type_vocab_size": [2], "embedding_size": [32], **TIED}),
+    Family("swinv2", "Swinv2ForImageClassification Swinv2Model", {"embed_dim": 24}, {"qkv_bias": [False], "window_size": [8], "mlp_ratio": [2.0], "depths": [[1, 1, 2, 1]], "id2label": [{"0": "a", "1": "b", "2": "c"}]}),
+    Family("clip_vision_model", "CLIPVisionModel CLIPVisionModelWithProjection", SMALL_VISION, {"image_size": [40], "num_channels": [1], "projection_dim": [24]}),
+    Family("siglip_vision_model", "SiglipVisionModel", SMALL_VISION, {"vision_use_head": [False], "image_size": [40], "num_channels": [1]}),
+    Family("siglip2_vision_model", "Siglip2VisionModel", NAFLEX_VISION, {"vision_use_head": [False], "num_patches": [25], "num_channels": [1]}),
+    Family("siglip2", "Siglip2Model", {"text_config": SMALL_TEXT, "vision_config": NAFLEX_VISION}, {"text_config": [{**SMALL_TEXT, "projection_size": 24}], "vision_config": [{**NAFLEX_VISION, "vision_use_head": False}]}),
+    Family("umt5", "UMT5ForConditionalGeneration UMT5Model UMT5EncoderModel", T5, T5_CHOICES),
+    Family("pegasus", "PegasusForConditionalGeneration PegasusModel", SEQ2SEQ, TIED),
+    Family("m2m_100", "M2M100ForConditionalGeneration M2M100Model", SEQ2SEQ, TIED),
+    Family("marian", "MarianMTModel MarianModel", SEQ2SEQ, {"share_encoder_decoder_embeddings": [False], "decoder_vocab_size": [130], **TIED}),
+    Family("ernie4_5_moe", "Ernie4_5_MoeForCausalLM Ernie4_5_MoeModel", ERNIE_MOE, {**TIED, "head_dim": [24], "use_bias": [True], "moe_num_shared_experts": [0, 1], "moe_layer_interval": [2], "moe_layer_start_index": [0, 2], "moe_layer_end_index": [2]}),
+    Family("glm4v_moe", "Glm4vMoeForConditionalGeneration", {"text_config": GLM_MOE_TEXT, "vision_config": {**QWEN_VISION, "intermediate_size": 48, "out_hidden_size": 64}}, {"text_config": [{**GLM_MOE_TEXT, "attention_bias": False}, {**GLM_MOE_TEXT, "n_shared_experts": 2, "first_k_dense_replace": 2}], **TIED}),
+    Family("llava_next", "LlavaNextForConditionalGeneration", {"text_config": {"model_type": "llama", **DECODER}, "vision_config": {"model_type": "clip_vision_model", **SMALL_VISION}}, {"multimodal_projector_bias": [False], "vision_feature_layer": [[-2, -1]], "text_config": [{"model_type": "mistral", **GQA}], "vision_config": [{"model_type": "siglip_vision_model", **SMALL_VISION}]}),
+    Family("mistral3", "Mistral3ForConditionalGeneration", {"text_config": {"model_type": "mistral", **VL_TEXT}, "vision_config": {"model_type": "pixtral", **SMALL_VISION}}, {"multimodal_projector_bias": [True], "vision_feature_layer": [[-2, -1]], "spatial_merge_size": [3], "text_config": [{"model_type": "ministral3", **VL_TEXT}], **TIED}),
+    Family("internvl", "InternVLForConditionalGeneration", {"text_config": {"model_type": "qwen2", **GQA}, "vision_config": INTERN_VISION}, {"downsample_ratio": [0.25, 1.0], "text_config": [{"model_type": "qwen3", **VL_TEXT}, {"model_type": "qwen3_moe", **QWEN_MOE}], "vision_config": [{**INTERN_VISION, "attention_bias": True, "use_qk_norm": True, "norm_type": "rms_norm"}, {**INTERN_VISION, "use_mask_token": True, "use_mean_pooling": False, "use_absolute_position_embeddings": False}, {**INTERN_VISION, "image_size": [32, 64], "patch_size": [8, 16]}], **TIED}),
     Family("llama4", "Llama4ForConditionalGeneration", {"text_config": {**MOE, "num_local_experts": 4, "intermediate_size_mlp": 112, "head_dim": 16}, "vision_config": {"hidden_size": 48, "num_attention_heads": 4, "num_hidden_layers": 2, "intermediate_size": 96, "vision_output_dim": 64, "projector_input_dim": 64, "projector_output_dim": 64, "image_size": 32, "patch_size": 8}}),
     Family("qwen2_vl", "Qwen2VLForConditionalGeneration", {**GQA, "vision_config": {"depth": 2, "embed_dim": 32, "hidden_size": 64, "num_heads": 4, "patch_size": 4}}, {"vision_config": [{"depth": 1, "embed_dim": 32, "hidden_size": 64, "num_heads": 4, "mlp_ratio": 2}], **TIED}),
     Family("qwen2_5_vl", "Qwen2_5_VLForConditionalGeneration", {**GQA, "vision_config": {**QWEN_VISION, "intermediate_size": 48, "out_hidden_size": 64}}, {"vision_config": [{**QWEN_VISION, "intermediate_size": 48, "out_hidden_size": 64, "depth": 1}], **TIED}),

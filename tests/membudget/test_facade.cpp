@@ -110,15 +110,24 @@ TEST_CASE("unknown scenarios get the nearest name") {
     CHECK(error.hint == "did you mean 'half'?");
 }
 
-TEST_CASE("a mistake that a scenario brings is told with the scenario's pointer") {
-    const Document base = document(R"({
+TEST_CASE("a mistake that a scenario brings is told with the scenario's pointer, applied or not") {
+    const auto read = read_document_text(R"({
         "membudget": 1, "terms": {"parameters": "1GB"},
-        "scenarios": {"bad name": {"training": {"optimizer": "adamx"}}}})");
-    const auto changed = with_scenario(base, "bad name");
+        "scenarios": {"bad name": {"training": {"optimizer": "adamx"}}}})", "spec.json");
+    REQUIRE_FALSE(read.ok());
+    CHECK(read.errors().list().front().pointer == "/scenarios/bad name/training/optimizer");
+}
+
+TEST_CASE("what a scenario asks for that is not supported is told when it is applied") {
+    const Document base = document(R"({
+        "membudget": 1, "model": {"family": "llama", "num_hidden_layers": 2},
+        "scenarios": {"two stages": {"parallelism": {"pipeline": 2}}}})");
+    const auto changed = with_scenario(base, "two stages");
     REQUIRE(changed.ok());
     const auto result = estimate(*changed);
     REQUIRE_FALSE(result.ok());
-    CHECK(result.errors().list().front().pointer == "/scenarios/bad name/training/optimizer");
+    CHECK(result.errors().list().front().trouble == Trouble::unsupported);
+    CHECK(result.errors().list().front().pointer == "/scenarios/two stages/parallelism/pipeline");
 }
 
 TEST_CASE("totals that JSON readers would round are refused") {

@@ -324,8 +324,8 @@ TEST_CASE("every mistake of a spec is named, in the order of the document", "[sp
         {R"J({"membudget":1,"model":{"name":"x"},"device":{"capacity":"80GB"}})J",
          "error: /device/capacity: unknown key 'capacity'\n"
          "  hint: keys: name, memory, reserve\n"},
-        {R"J({"membudget":1,"model":{"name":"x"},"allocator":"default"})J",
-         "error: /allocator: expected an object; got a string ('default')\n"},
+        {R"J({"membudget":1,"model":{"name":"x"},"allocator":["default"]})J",
+         "error: /allocator: expected an object or a text; got an array\n"},
         {R"J({"membudget":1,"model":{"name":"x"},"allocator":{"a":{"b":1,"b":2}}})J",
          "error: /allocator/a/b: expected every key once; got 'b' again\n"},
         {R"J({"membudget":1,"model":{"name":"x"},"scenarios":[]})J",

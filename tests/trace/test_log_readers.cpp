@@ -57,10 +57,18 @@ TEST_CASE("columns are named in many ways") {
     CHECK(is("loss", What::none, 0));
 }
 
+TEST_CASE("what separates a table's cells", "[trace]") {
+    CHECK(trace::separator_of("a,b\n1;2;3;4") == ',');
+    CHECK(trace::separator_of("2025/06/13 00:27:52,195;0;1000,5 MiB;2") == ';');
+    CHECK(trace::separator_of("a\tb\n") == '\t');
+    CHECK(trace::separator_of("\"a;b;c\",d") == ',');
+    CHECK(trace::separator_of("") == ',');
+}
+
 TEST_CASE("records of tables: quotes, line ends in cells, carriage returns") {
     std::string_view text = "a, \"b\n\"\"c\"\"\" ,d\r\nx,,\n";
-    CHECK(trace::take_record(text) == std::vector<std::string>{"a", "b\n\"c\"", "d"});
-    CHECK(trace::take_record(text) == std::vector<std::string>{"x", "", ""});
+    CHECK(trace::take_record(text, ',') == std::vector<std::string>{"a", "b\n\"c\"", "d"});
+    CHECK(trace::take_record(text, ',') == std::vector<std::string>{"x", "", ""});
     CHECK(text.empty());
 }
 

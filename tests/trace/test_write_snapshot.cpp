@@ -96,6 +96,25 @@ TEST_CASE("free memory of private pools is told apart", "[trace]") {
     CHECK(free.releasable == 8);
     CHECK(free.stuck == 2);
     CHECK(free.private_pools == 48);
+    CHECK(free.other_streams == 0);
+}
+
+TEST_CASE("free memory that only another stream can use is told apart", "[trace]") {
+    const auto segment = [](std::uint64_t stream, std::int64_t live, std::int64_t idle) {
+        TraceSegment out;
+        out.size = live + idle;
+        out.stream = stream;
+        out.large = true;
+        if (live > 0) out.blocks.push_back({0, live, live, BlockState::active, 0});
+        out.blocks.push_back({static_cast<std::uint64_t>(live), idle, 0, BlockState::inactive, 0});
+        return out;
+    };
+    // A whole free segment is given back whatever its stream; what stands beside live blocks is not.
+    const TraceSegment segments[] = {segment(7, 100, 3), segment(9, 4, 2), segment(9, 0, 16)};
+    const TraceFreeMemory free = free_memory(segments);
+    CHECK(free.releasable == 16);
+    CHECK(free.stuck == 5);
+    CHECK(free.other_streams == 2);
 }
 
 }  // namespace
