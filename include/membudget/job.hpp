@@ -87,6 +87,8 @@ struct JobDevice {
     Bytes reserve;
     /// Where only the memory as sold is known: what a process may find; absent: `capacity` is known.
     std::optional<Bytes> capacity_lower = {}, capacity_upper = {};
+    /// What cuBLAS works in on this device, for each thread that multiplies matrices; 0: not known.
+    Bytes blas_workspace;
 };
 
 /// One training job, complete: no name left to look up, no default left to fill in.
@@ -151,6 +153,8 @@ struct Device {
     std::string_view doc;
     std::int64_t capacity_bytes = 0;  ///< what a process can use as the driver reports it
     bool nominal = false;             ///< no such report is at hand: the memory as sold
+    /// PyTorch's default for the workspace of cuBLAS, per thread and stream; 0: not known.
+    std::int64_t blas_workspace_bytes = 0;
     std::string_view source;
 };
 [[nodiscard]] Table<Device> devices();

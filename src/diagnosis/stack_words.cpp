@@ -66,6 +66,7 @@ constexpr TellingFrame kEstimated[] = {
     {"padding", kOfEstimate, "padding", "said by the estimate"},
     {"parameters", kOfEstimate, "parameters", "said by the estimate"},
     {"temporaries", kOfEstimate, "temporaries", "said by the estimate"},
+    {"workspaces", kOfEstimate, "workspaces", "said by the estimate"},
 };
 
 /// What checkpointing makes again in backward (torch/utils/checkpoint.py).

@@ -110,13 +110,24 @@ void Resolver::loss() {
 
 void Resolver::attention() {
     const std::optional<NamedAt>& given = spec_.training.attention;
-    // Position biases with gradients: T5's class names no kernel but its own function.
+    // Position biases with gradients: T5's class names no kernel but its own function. SDPA knows no
+    // softcapped scores.
     const bool biased = job_.model != nullptr && has_op(*job_.model, OpKind::position_bias);
-    if (biased) job_.kernels[static_cast<std::size_t>(OpKind::attention)] = find_kernel(OpKind::attention, "eager");
-    if (given && biased && given->name != "eager" && find_kernel(OpKind::attention, given->name) != nullptr) {
+    const Op* const op = job_.model != nullptr ? find_op(*job_.model, OpKind::attention) : nullptr;
+    const bool softcapped = op != nullptr && op->attributes.softcap > 0;
+    if (biased || softcapped)
+        job_.kernels[static_cast<std::size_t>(OpKind::attention)] = find_kernel(OpKind::attention, "eager");
+    const bool known = given && (given->name == "sdpa" || find_kernel(OpKind::attention, given->name) != nullptr);
+    if (known && biased && given->name != "eager") {
         problems_.invalid(given->pointer,
                           fmt::format("expected 'eager': {} adds position biases and supports no other kernel; "
                                       "got '{}'",
+                                      job_.model->architecture, given->name),
+                          "leave it out");
+    } else if (known && softcapped && given->name != "eager" && given->name != "flash-attention-2") {
+        problems_.invalid(given->pointer,
+                          fmt::format("expected 'eager' or 'flash-attention-2': {} caps its scores, which no other "
+                                      "kernel does; got '{}'",
                                       job_.model->architecture, given->name),
                           "leave it out");
     } else if (given) {
@@ -127,7 +138,9 @@ void Resolver::attention() {
         assume("training.attention",
                fmt::format("attention runs the '{}' kernel", job_.kernel(OpKind::attention).name),
                biased ? "transformers models/t5/modeling_t5.py: neither SDPA nor flash is supported"
-                      : "transformers: SDPA where the class supports it");
+               : softcapped
+                   ? "transformers models/gemma2/modeling_gemma2.py _supports_sdpa: SDPA does not cap scores"
+                   : "transformers: SDPA where the class supports it");
     }
 }
 

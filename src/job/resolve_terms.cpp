@@ -116,6 +116,7 @@ void Resolver::device() {
         if (row == nullptr) return;
         out.name = row->name;
         out.capacity = Bytes(row->capacity_bytes);
+        out.blas_workspace = Bytes(row->blas_workspace_bytes);
         if (row->nominal) {
             // Reported totals of known devices lie between 0.97 and 1.075 of what they are sold with.
             out.capacity_lower = Bytes(row->capacity_bytes / 100 * 97);

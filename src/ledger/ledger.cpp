@@ -130,7 +130,7 @@ void add_replay_warnings(Ledger& ledger, const ReservedMemory& run) {
 /// Adds the terms that only `reserved` and `device` have, and both totals; returns the replays.
 std::optional<ReservedRuns> add_outer_totals(Ledger& ledger, const Job& job, const BoundedSteps& steps) {
     constexpr std::string_view kSource =
-        "c10/cuda/CUDACachingAllocator.cpp, simulated; on one stream, without cuBLAS workspaces";
+        "c10/cuda/CUDACachingAllocator.cpp, simulated; on one stream, with cuBLAS workspaces where the device is known";
     std::vector<Term> outside = outside_terms(job);
     const OutsideBytes beside = sum_of(outside);
     const auto runs = simulate_reserved(job, steps, ledger.budget, beside);

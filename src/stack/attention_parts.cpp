@@ -77,4 +77,12 @@ Ref merge_heads(KernelCall& call, Ref out) {
     return call.tape.copy(call.tape.view(std::move(out), Tape::ViewGradient::copy));
 }
 
+const Dtype& computed_dtype(const KernelCall& call) {
+    return call.tape.autocast() != nullptr ? *call.tape.autocast() : call.in(0).dtype();
+}
+
+void finish_fused(KernelCall& call, Ref out) {
+    call.out(0, call.attributes().head_major ? merge_heads(call, std::move(out)) : std::move(out));
+}
+
 }  // namespace membudget::kernel

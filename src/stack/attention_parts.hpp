@@ -42,6 +42,20 @@ struct HeadTensors {
 /// What the memory-efficient kernel allocates beside its output and the gradients, computing in `type`.
 [[nodiscard]] Tape::FusedAttention efficient_sizes(const KernelCall& call, const Dtype& type);
 
+/// The type that a fused kernel computes in.
+[[nodiscard]] const Dtype& computed_dtype(const KernelCall& call);
+/// The output of a fused kernel lies in memory as its queries do; where that is head by head, it is
+/// copied before the projection.
+void finish_fused(KernelCall& call, Ref out);
+
+/// The kernel that scaled_dot_product_attention takes on CUDA.
+enum class Sdpa { flash, efficient, math };
+[[nodiscard]] Sdpa sdpa_choice(const KernelCall& call);
+/// Its flash kernel.
+void finish_flash(KernelCall& call);
+/// The flash-attn package, as transformers calls it.
+void flash_package(KernelCall& call);
+
 /// DeBERTa's attention, and the scores of contents that it computes before positions are projected.
 void disentangled(KernelCall& call);
 [[nodiscard]] Ref disentangled_scores(KernelCall& call);

@@ -41,12 +41,16 @@ constexpr Kernel kKernels[] = {
     {"fused", OpKind::rotary, "one kernel in place (Liger): saves cos and sin", kernel::fused_rotary,
      "Liger-Kernel ops/rope.py"},
     {"flash", OpKind::attention,
-     "scaled_dot_product_attention's flash kernel: saves q, k, v, output and log-sum-exp",
-     kernel::flash_attention, "aten/src/ATen/native/transformers/cuda/flash_attn/flash_api.cpp",
+     "scaled_dot_product_attention's flash kernel: saves q, k, v, output and log-sum-exp; where it cannot run "
+     "(a mask, fp32, values of another width), the memory-efficient or the math one",
+     kernel::flash_attention, "aten/src/ATen/native/transformers/cuda/flash_attn/flash_api.cpp, cuda/sdp_utils.cpp",
      kernel::early_scores},
-    {"flash-attention-2",
-     OpKind::attention, "the flash-attn package: as flash", kernel::flash_attention,
-     "Dao-AILab/flash-attention csrc/flash_attn/flash_api.cpp", kernel::early_scores},
+    {"flash-attention-2", OpKind::attention,
+     "the flash-attn package: as flash, but padding is cut out of copies of q, k and v, and values are padded to "
+     "the width of keys",
+     kernel::flash_package_attention,
+     "Dao-AILab/flash-attention csrc/flash_attn/flash_api.cpp; transformers modeling_flash_attention_utils.py",
+     kernel::early_scores},
     {"sdpa-efficient", OpKind::attention,
      "scaled_dot_product_attention's memory-efficient kernel, which takes masks and fp32: saves q, k, v "
      "for all heads, output and log-sum-exp",

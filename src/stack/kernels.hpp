@@ -51,6 +51,7 @@ void no_mask(KernelCall& call);
 void additive_mask(KernelCall& call);
 void sdpa_mask(KernelCall& call);
 void flash_attention(KernelCall& call);
+void flash_package_attention(KernelCall& call);
 void efficient_attention(KernelCall& call);
 void cpu_flash_attention(KernelCall& call);
 void math_attention(KernelCall& call);

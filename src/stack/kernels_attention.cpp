@@ -94,17 +94,6 @@ void math(KernelCall& call) {
     call.out(0, tape.copy(std::move(out)));
 }
 
-/// The type that a fused kernel computes in.
-const Dtype& computed_dtype(const KernelCall& call) {
-    return call.tape.autocast() != nullptr ? *call.tape.autocast() : call.in(0).dtype();
-}
-
-/// The output of a fused kernel lies in memory as its queries do; where that is head by head, it is
-/// copied before the projection.
-void finish_fused(KernelCall& call, Ref out) {
-    call.out(0, call.attributes().head_major ? merge_heads(call, std::move(out)) : std::move(out));
-}
-
 /// A fused kernel under a mask, or one that knows no groups: keys and values are repeated for all query
 /// heads first [transformers integrations/sdpa_attention.py use_gqa_in_sdpa], and the boolean mask becomes
 /// an additive one in each call [attention.cpp convert_boolean_attn_mask]; all of them are saved.
@@ -239,32 +228,15 @@ void sdpa_mask(KernelCall& call) {
 
 void flash_attention(KernelCall& call) {
     if (run_form(call)) return;
-    const OpAttributes& a = call.attributes();
-    // A mask rules the flash kernel out: the memory-efficient one takes its place
-    // [aten/src/ATen/native/transformers/cuda/sdp_utils.cpp check_for_attn_mask].
-    if (has_mask(call)) return efficient(call);
-    const std::int64_t batch = sequences_of(call, 0);
-    const std::int64_t queries = sequence_of(call, 0);
-    const auto product = [](std::int64_t x, std::int64_t y, std::int64_t z) {
-        return detail::checked_mul(x, detail::checked_mul(y, z));
-    };
-    const auto up = [](std::int64_t n, std::int64_t to) { return detail::ceil_div(n, to) * to; };
-    Tape::FusedAttention how;
-    how.lse_numel = product(batch, a.heads, queries);
-    how.rng_bytes = 16;
-    // fp32 accumulator of dq, rows padded to 128 and the head to 32 (64 beyond 128), and the row
-    // sums of dout * out [flash_api.cpp mha_bwd: dq_accum, softmax_d].
-    const std::int64_t padded_rows = up(queries, 128);
-    const std::int64_t padded_dim = up(a.head_dim, a.head_dim > 128 ? 64 : 32);
-    how.backward_workspace =
-        4 * product(batch, a.heads, detail::checked_mul(padded_rows, padded_dim)) +
-        4 * product(batch, a.heads, padded_rows);
-    if (a.kv_heads > 0 && a.kv_heads != a.heads)
-        how.expanded_kv_numel = call.input_tensor(1).width > 0
-                                    ? call.numel(call.input_tensor(1)) / a.kv_heads * a.heads
-                                    : 0;
-    call.out(0, call.tape.fused_attention(call.in(0), call.in(1), call.in(2), Ref(),
-                                          call.numel(call.output_tensor(0)), how));
+    switch (sdpa_choice(call)) {
+        case Sdpa::flash: return finish_flash(call);
+        case Sdpa::efficient: return efficient(call);
+        case Sdpa::math: return math(call);
+    }
+}
+
+void flash_package_attention(KernelCall& call) {
+    if (!run_form(call)) flash_package(call);
 }
 
 void efficient_attention(KernelCall& call) {
@@ -274,8 +246,10 @@ void efficient_attention(KernelCall& call) {
 void cpu_flash_attention(KernelCall& call) {
     if (run_form(call)) return;
     const OpAttributes& a = call.attributes();
-    // The CPU's fused kernel has no dropout [attention.cpp / sdp_utils_cpp.cpp check_for_dropout].
-    if ((call.dropout >= 0 ? call.dropout : a.dropout) > 0) return math(call);
+    // The CPU's fused kernel has no dropout and one width of heads [sdp_utils_cpp.cpp use_flash_attention_cpp:
+    // check_for_dropout, check_head_dim_size_cpp].
+    const bool widths_differ = a.value_dim > 0 && a.value_dim != a.head_dim;
+    if (widths_differ || (call.dropout >= 0 ? call.dropout : a.dropout) > 0) return math(call);
     Tape::FusedAttention how;
     how.lse_numel = detail::checked_mul(call.rows(call.input_tensor(0)), a.heads);
     if (has_mask(call)) return ungrouped_attention(call, how);

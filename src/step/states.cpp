@@ -128,7 +128,21 @@ std::vector<Event> StateBooks::start() {
         book("optimizer_states/ema", "padding/optimizer_states", *job_.optimizer.ema, Partition::whole,
              "moving average");
     if (job_.steady || job_.optimizer.row->states_at_construction) slots(events);
+    blas_workspaces(events);
     return events;
+}
+
+void StateBooks::blas_workspaces(std::vector<Event>& events) {
+    // It comes with the first product of a thread and stays: the caller's, and autograd's.
+    constexpr int kThreads = 2;
+    constexpr std::string_view kPath = "workspaces/cublas";
+    if (job_.backend != Backend::cuda || !job_.device || job_.device->blas_workspace == Bytes(0)) return;
+    for (int thread = 0; thread < kThreads; ++thread)
+        buffer(events, kPath, job_.device->blas_workspace.count(), "cuBLAS workspace");
+    note(notes_, terms_.intern(kPath),
+         {Basis::derived, Total::allocated,
+          fmt::format("{} threads x {} bytes", kThreads, group_digits(job_.device->blas_workspace.count())),
+          "aten/src/ATen/cuda/CublasHandlePool.cpp, CUDABlas; docs/cuda.md"});
 }
 
 void StateBooks::persistent(std::vector<Event>& events) {

@@ -60,6 +60,7 @@ private:
     /// The parameters, under the terms that tell apart what becomes of them.
     void parameters(std::vector<Event>& events);
     void quantized(std::vector<Event>& events);
+    void blas_workspaces(std::vector<Event>& events);
     void gradients(std::vector<Event>& events, const std::vector<TensorGroup>& groups);
     void master_weights(std::vector<Event>& events);
     /// Adds to the note of a term of which a part is noted already.

@@ -37,7 +37,7 @@ Where where(const TraceStacks& stacks, StackId stack) {
     for (const std::uint32_t index : stacks.frames_of(stack)) {
         const TraceFrame& frame = stacks.frame_at(index);
         const std::string_view function = stacks.text_of(frame.function);
-        if (function.find("getNewWorkspace") != std::string_view::npos) return {kWorkspace, false};
+        if (function.starts_with("at::cuda::getCurrentCUDABlasHandle")) return {kWorkspace, false};
         if (function == "step" && stacks.text_of(frame.file).ends_with("optimizer.py")) out.in_optimizer = true;
         if (op.empty()) {
             std::string_view called = between(function, "at::_ops::", "::");

@@ -13,6 +13,7 @@ from typing import Any
 import torch
 
 from cases import SEED, all_cases
+from full_size import full_size
 from run_case import complete, run, versions
 
 
@@ -64,8 +65,9 @@ def main() -> None:
     done = load(arguments.output, arguments.seed)
     records: dict[str, dict[str, Any]] = {}
     failures: dict[str, str] = {}
-    cases = all_cases(arguments.seed)
-    for number, case in enumerate(cases):
+    cases = [(case, case.get("tracker", "profiler")) for case in all_cases(arguments.seed)]
+    cases += [(case, "fake") for case in full_size()]
+    for number, (case, tracker) in enumerate(cases):
         name = case["name"]
         if name in done and done[name]["case"] == complete(case):
             records[name] = done[name]
@@ -74,7 +76,7 @@ def main() -> None:
             continue
         began = time.monotonic()
         try:
-            result, _ = run(case, case.get("tracker", "profiler"))
+            result, _ = run(case, tracker)
         except Exception as error:  # a case that cannot run is itself a finding
             failures[name] = f"{type(error).__name__}: {error}".splitlines()[0][:200]
             print(f"{name}: {failures[name]}", file=sys.stderr)

@@ -20,6 +20,7 @@ import accelerate
 import peft
 import torch
 import transformers
+from transformers.initialization import no_init_weights
 
 import losses
 import memory_tracker as mt
@@ -87,6 +88,7 @@ def build_model(case: dict[str, Any]) -> torch.nn.Module:
         attn_implementation=training["attn_implementation"],
         dtype=getattr(torch, training["param_dtype"]),
     )
+    model.tie_weights()  # done already, unless initializers are left out
     for name, parameter in model.named_parameters():
         if any(pattern in name for pattern in training["frozen"]):
             parameter.requires_grad_(False)
@@ -399,6 +401,21 @@ def facts(case: dict[str, Any], counts: dict[str, Any], trace: mt.Trace) -> dict
     }
 
 
+@contextmanager
+def unpacked_sequences() -> Iterator[None]:
+    """Transformers looks at positions for packed sequences, and without data takes them to be packed."""
+    look = transformers.masking_utils.find_packed_sequence_indices
+
+    def find(position_ids: torch.Tensor) -> None:
+        look(position_ids)
+
+    transformers.masking_utils.find_packed_sequence_indices = find
+    try:
+        yield
+    finally:
+        transformers.masking_utils.find_packed_sequence_indices = look
+
+
 def run(case: dict[str, Any], tracker: str = "profiler") -> tuple[dict[str, Any], mt.Trace]:
     """Completes a case, runs it and returns its facts and the whole trace.
 
@@ -406,7 +423,11 @@ def run(case: dict[str, Any], tracker: str = "profiler") -> tuple[dict[str, Any]
     mode over tensors without data, for models of any size).
     """
     whole = complete(case)
-    with fake_tensors() if tracker == "fake" else nullcontext():
+    with ExitStack() as around:
+        if tracker == "fake":
+            around.enter_context(fake_tensors())
+            around.enter_context(no_init_weights())  # some initializers look at what they have drawn
+            around.enter_context(unpacked_sequences())
         counts, trace = record(whole, mt.Recorder() if tracker == "profiler" else DispatchRecorder())
     return facts(whole, counts, trace), trace
 
