@@ -381,6 +381,11 @@ struct Model {
 /// The model's first op of this kind; null: it has none.
 [[nodiscard]] const Op* find_op(const Model& model, OpKind kind);
 [[nodiscard]] inline bool has_op(const Model& model, OpKind kind) { return find_op(model, kind) != nullptr; }
+/// Whether the model caps the scores of its attention.
+[[nodiscard]] inline bool caps_scores(const Model& model) {
+    const Op* const attention = find_op(model, OpKind::attention);
+    return attention != nullptr && attention->attributes.softcap > 0;
+}
 
 /// Counts over all parameters of a model.
 struct ParameterCounts {

@@ -270,6 +270,7 @@ struct Spec {
     ParallelismSpec parallelism;
     std::vector<StatedTerm> terms;
     DeviceSpec device;
+    /// By name; one text for all of them, as PYTORCH_ALLOC_CONF has it, stands under the empty name.
     std::vector<std::pair<std::string, KeyTree>> allocator;
     std::vector<ScenarioSpec> scenarios;
 };

@@ -114,6 +114,11 @@ private:
 
 /// True when `path` is `ancestor` or lies below it: for pointers and for paths of terms.
 [[nodiscard]] bool is_at_or_below(std::string_view path, std::string_view ancestor);
+/// The path of a term up to its first '/': its group.
+[[nodiscard]] inline std::string_view first_component(std::string_view path) { return path.substr(0, path.find('/')); }
+
+/// "optimizer step" of "optimizer_step".
+[[nodiscard]] std::string in_words(std::string_view name);
 
 /// Levenshtein distance between `a` and `b`, or `limit + 1` once it is known to exceed `limit`.
 [[nodiscard]] std::size_t edit_distance(std::string_view a, std::string_view b, std::size_t limit);

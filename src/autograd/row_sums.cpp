@@ -1,6 +1,7 @@
 #include "autograd/row_sums.hpp"
 
 #include <algorithm>
+#include <bit>
 
 namespace membudget {
 
@@ -22,9 +23,7 @@ constexpr std::int64_t kMaxValuesPerThread = 256;
 constexpr std::int64_t kSumBytes = 4;
 
 std::int64_t last_power_of_2(std::int64_t n) {
-    std::int64_t power = 1;
-    while (2 * power <= n) power *= 2;
-    return power;
+    return static_cast<std::int64_t>(std::bit_floor(static_cast<std::uint64_t>(n)));
 }
 
 }  // namespace

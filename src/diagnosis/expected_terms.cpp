@@ -6,8 +6,6 @@
 namespace membudget {
 namespace {
 
-std::string_view group_of(std::string_view path) { return path.substr(0, path.find('/')); }
-
 /// Requested bytes per term over the events of a step.
 class Levels {
 public:
@@ -50,7 +48,7 @@ private:
         const std::vector<std::int64_t>& terms) const {
         std::map<std::string, Bytes> sums;
         for (std::size_t i = 0; i < terms.size(); ++i)
-            sums[std::string(group_of(timeline_.step.terms.path(static_cast<TermId>(i))))] +=
+            sums[std::string(first_component(timeline_.step.terms.path(static_cast<TermId>(i))))] +=
                 Bytes(terms[i]);
         std::erase_if(sums, [](const auto& group) { return group.second == Bytes(0); });
         return {sums.begin(), sums.end()};
@@ -69,7 +67,7 @@ void add_lasting(const Timeline& timeline, ExpectedTerms& out) {
         if (std::string_view(stretch.leaf->pass) != "start") return;
         for (const Event& event : stretch.leaf->events)
             if (event.bytes > 0)
-                sizes[std::string(group_of(timeline.step.terms.path(event.term)))][Bytes(event.bytes)] +=
+                sizes[std::string(first_component(timeline.step.terms.path(event.term)))][Bytes(event.bytes)] +=
                     event.count;
     });
     for (const auto& [group, of_group] : sizes)

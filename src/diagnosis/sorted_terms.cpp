@@ -112,10 +112,4 @@ std::string reasons_of(std::span<const UnsortedBlocks> blocks) {
     return listed(std::move(reasons));
 }
 
-std::string in_words(std::string_view name) {
-    std::string out(name);
-    std::ranges::replace(out, '_', ' ');
-    return out;
-}
-
 }  // namespace membudget::diagnosis

@@ -16,7 +16,4 @@ namespace membudget::diagnosis {
 /// The reasons why blocks are unsorted, each with its bytes.
 [[nodiscard]] std::string reasons_of(std::span<const UnsortedBlocks> blocks);
 
-/// "optimizer step" of "optimizer_step".
-[[nodiscard]] std::string in_words(std::string_view name);
-
 }  // namespace membudget::diagnosis

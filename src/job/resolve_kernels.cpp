@@ -113,8 +113,7 @@ void Resolver::attention() {
     // Position biases with gradients: T5's class names no kernel but its own function. SDPA knows no
     // softcapped scores.
     const bool biased = job_.model != nullptr && has_op(*job_.model, OpKind::position_bias);
-    const Op* const op = job_.model != nullptr ? find_op(*job_.model, OpKind::attention) : nullptr;
-    const bool softcapped = op != nullptr && op->attributes.softcap > 0;
+    const bool softcapped = job_.model != nullptr && caps_scores(*job_.model);
     if (biased || softcapped)
         job_.kernels[static_cast<std::size_t>(OpKind::attention)] = find_kernel(OpKind::attention, "eager");
     const bool known = given && (given->name == "sdpa" || find_kernel(OpKind::attention, given->name) != nullptr);

@@ -10,7 +10,7 @@ namespace {
 
 /// Default phases of a stated term (design: Stated terms).
 std::array<bool, 4> default_phases(std::string_view path) {
-    const std::string_view group = path.substr(0, path.find('/'));
+    const std::string_view group = first_component(path);
     if (path == "temporaries/optimizer_step") return {false, false, false, true};
     if (path == "temporaries/loss") return {false, true, false, false};
     if (group == "gradients") return {false, false, true, true};
@@ -58,7 +58,7 @@ void Resolver::stated_term(const StatedTerm& stated) {
                 out.phases[static_cast<std::size_t>(found - names.begin())] = true;
         }
     }
-    const std::string_view group = std::string_view(stated.path).substr(0, stated.path.find('/'));
+    const std::string_view group = first_component(stated.path);
     if (group == "activations") {
         // Activations are linear in the micro-batch and, to first order, in the sequence.
         const std::int64_t now = job_.extents.batch;

@@ -304,7 +304,7 @@ Bytes at_peak(const Ledger& ledger, std::string_view path) {
 std::vector<std::pair<std::string, Bytes>> groups_at_peak(const Ledger& ledger) {
     std::map<std::string, Bytes> sums;
     for (const Term& term : ledger.terms)
-        if (term.total == Total::allocated) sums[term.path.substr(0, term.path.find('/'))] += term.at_peak;
+        if (term.total == Total::allocated) sums[std::string(first_component(term.path))] += term.at_peak;
     std::vector<std::pair<std::string, Bytes>> out(sums.begin(), sums.end());
     std::stable_sort(out.begin(), out.end(),
                      [](const auto& a, const auto& b) { return a.second > b.second; });

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <optional>
 #include <system_error>
 #include <utility>
 
@@ -129,6 +130,14 @@ Diagnostics of_scenario(const Diagnostics& errors, const Document& document,
     return out;
 }
 
+/// The mistakes of a changed document that are not the file's own.
+Diagnostics brought_by(const Diagnostics& changed, const Diagnostics& own) {
+    Diagnostics out;
+    for (const Diagnostic& error : changed.list())
+        if (std::find(own.list().begin(), own.list().end(), error) == own.list().end()) out.add(error);
+    return out;
+}
+
 /// Mistakes of shape that the scenarios of a spec would bring into it, each with its own pointer.
 /// Those of the spec itself are told by others.
 Diagnostics mistakes_of_scenarios(const Document& document, const Diagnostics& own) {
@@ -141,12 +150,7 @@ Diagnostics mistakes_of_scenarios(const Document& document, const Diagnostics& o
         if (!patch.is(KeyTree::Kind::object)) continue;
         const auto spec = read_spec(merge_patch(base, patch), document.file);
         if (spec) continue;
-        Diagnostics brought;
-        for (const Diagnostic& error : spec.errors().list()) {
-            const auto& known = own.list();
-            if (std::find(known.begin(), known.end(), error) == known.end()) brought.add(error);
-        }
-        out.take(of_scenario(brought, document, name));
+        out.take(of_scenario(brought_by(spec.errors(), own), document, name));
     }
     return out;
 }
@@ -254,18 +258,21 @@ Diagnostics unresolved_scenarios(const Document& document) {
     if (scenario_names(document).empty()) return out;
     Document base = document;
     base.tree.remove("scenarios");
-    const auto own = resolve_document(base);
-    const KeyTree scenarios = *document.tree.find("scenarios");
+    std::optional<Diagnostics> own;  // the file's own mistakes, once a scenario has any
+    const KeyTree& scenarios = *document.tree.find("scenarios");
     for (const auto& [name, patch] : scenarios.members()) {
         const auto changed = with_patch(base, patch);
         if (!changed) continue;
         const auto job = resolve_document(*changed);
         if (job) continue;
-        Diagnostics brought;
-        for (const Diagnostic& error : job.errors().list()) {
-            const bool known = !own && std::count(own.errors().list().begin(), own.errors().list().end(), error) > 0;
-            if (error.trouble == Trouble::invalid && error.file == document.file && !known) brought.add(error);
+        if (!own) {
+            const auto unchanged = resolve_document(base);
+            own = unchanged ? Diagnostics() : unchanged.errors();
         }
+        const Diagnostics all = brought_by(job.errors(), *own);
+        Diagnostics brought;
+        for (const Diagnostic& error : all.list())
+            if (error.trouble == Trouble::invalid && error.file == document.file) brought.add(error);
         out.take(of_scenario(brought, document, name));
     }
     return out;

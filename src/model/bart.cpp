@@ -243,8 +243,6 @@ void add_bart(ConfigReader& config, Parts& parts, bool multilingual) {
     add_bart(config, parts, bart, "ForConditionalGeneration");
 }
 
-constexpr std::string_view kCountedOnly = "only the parameters of this family are modelled yet";
-
 /// Two convolutions over mel frames, the second of which halves their number, and fixed positions.
 Block audio_stem(const Bart& whisper, std::int64_t bins, std::int64_t positions) {
     constexpr std::int64_t kKernel = 3;

@@ -13,6 +13,9 @@
 
 namespace membudget {
 
+/// Why there is no step of a model whose parameters alone are known.
+inline constexpr std::string_view kCountedOnly = "only the parameters of this family are modelled yet";
+
 /// Where tensors of a module are booked, and to which component its parameters belong.
 struct Place {
     std::string_view term;

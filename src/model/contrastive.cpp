@@ -402,8 +402,6 @@ void configure_clip(ConfigReader& config, Parts& parts) {
 
 namespace {
 
-constexpr std::string_view kCountedOnly = "only the parameters of this family are modelled yet";
-
 void add_siglip(ConfigReader& config, Parts& parts, const ContrastiveVision& vision) {
     ConfigReader text_config = config.nested("text_config", "siglip_text_model", kSiglipText);
     const ContrastiveText text = read_text(text_config);

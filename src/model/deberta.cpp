@@ -178,7 +178,7 @@ void configure_deberta(ConfigReader& config, EncoderPlan& plan) {
     for (const std::string_view key : {"talking_head", "legacy"})
         if (const bool usual = key == "legacy"; config.flag(key) != usual)
             config.unsupported(key, usual ? "expected true; got false" : "expected false; got true");
-    plan.step_unsupported = "only the parameters of this family are modelled yet";
+    plan.step_unsupported = kCountedOnly;
 }
 
 void configure_deberta_v2(ConfigReader& config, EncoderPlan& plan) {

@@ -7,8 +7,6 @@ namespace membudget {
 
 namespace {
 
-constexpr std::string_view kCountedOnly = "only the parameters of this family are modelled yet";
-
 }  // namespace
 
 void configure_seed_oss(ConfigReader& config, DecoderPlan& plan) {

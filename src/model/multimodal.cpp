@@ -43,10 +43,6 @@ void add_section(Model& model, std::string prefix, Block block, std::int64_t cou
     model.blocks.push_back(std::move(block));
 }
 
-}  // namespace
-
-namespace {
-
 /// The last norm of Gemma 3's tower, and the projector: means over squares of patches, normalised, times a
 /// matrix [transformers models/gemma3/modeling_gemma3.py Gemma3MultiModalProjector.forward].
 Block gemma3_projector(const ContrastiveVision& v, std::int64_t side, std::int64_t hidden,

@@ -88,7 +88,7 @@ void add_llava_any_tower(ConfigReader& config, Parts& parts, DecoderPlan& plan, 
                   config.flag("multimodal_projector_bias"));
     plan.base = "model.language_model";
     parts.add_decoder(plan);
-    parts.model().step_unsupported = "only the parameters of this family are modelled yet";
+    parts.model().step_unsupported = kCountedOnly;
 }
 
 void configure_llava_next(ConfigReader& config, Parts& parts) {

@@ -48,7 +48,7 @@ Result<Model> parts_family(const Family& family, const KeyTree& config,
     if (!diagnostics.empty()) return diagnostics;
     note_origin(model, family, chosen, reader);
     if (model.step_unsupported.empty() && !parts.has_step())
-        model.step_unsupported = "only the parameters of this family are modelled yet";
+        model.step_unsupported = kCountedOnly;
     return model;
 }
 

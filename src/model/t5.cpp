@@ -271,7 +271,7 @@ void configure_umt5(ConfigReader& config, Parts& parts) {
     T5 t;
     t.own_biases = true;
     add_t5(config, parts, std::move(t));
-    parts.model().step_unsupported = "only the parameters of this family are modelled yet";
+    parts.model().step_unsupported = kCountedOnly;
 }
 
 }  // namespace membudget

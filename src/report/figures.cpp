@@ -83,11 +83,7 @@ std::string verdict_sentence(const Ledger& ledger) {
                        size(range.lower), range.upper ? size(*range.upper) : "an unknown amount");
 }
 
-std::string phase_in_prose(Phase phase) {
-    std::string out(name_of(phase));
-    std::replace(out.begin(), out.end(), '_', ' ');
-    return out;
-}
+std::string phase_in_prose(Phase phase) { return in_words(name_of(phase)); }
 
 std::string place_in_prose(const PeakPlace& peak) {
     std::string out = phase_in_prose(peak.phase);

@@ -34,11 +34,6 @@ struct Scale {
 /// "8.60 .. 9.10", or "8.60 .. open".
 [[nodiscard]] std::string bounds(const TotalRange& range, const Scale& scale);
 
-/// The path up to its first '/'.
-[[nodiscard]] inline std::string_view first_component(std::string_view path) {
-    return path.substr(0, path.find('/'));
-}
-
 /// The outermost total that is known, on which the verdict is judged.
 struct Judged {
     Total total = Total::allocated;

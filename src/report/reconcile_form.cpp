@@ -77,8 +77,7 @@ void add_phase_terms(Report& report, std::span<const ReconciledLine> lines, cons
         while (last < lines.size() && instant_of(lines[last]) == instant) ++last;
         const std::string_view in_phases = instant.substr(instant.find('/') + 1);
         const std::size_t slash = in_phases.find('/');
-        std::string phase(in_phases.substr(0, slash));
-        std::ranges::replace(phase, '_', ' ');
+        const std::string phase = in_words(in_phases.substr(0, slash));
         report.sections.push_back(
             {phase_terms_table(lines.subspan(first, last - first),
                                fmt::format("{} of {} ({})",

@@ -201,9 +201,7 @@ Patch use_flash_attention(const KeyTree&, const Job& job) {
     if (current.starts_with("flash")) return std::nullopt;
     if (has_op(*job.model, OpKind::position_bias)) return std::nullopt;  // T5's class has no other kernel
     // Of the flash kernels only the package's caps scores.
-    const Op* const attention = find_op(*job.model, OpKind::attention);
-    const bool capped = attention != nullptr && attention->attributes.softcap > 0;
-    const std::string_view wanted = capped ? "flash-attention-2" : "flash";
+    const std::string_view wanted = caps_scores(*job.model) ? "flash-attention-2" : "flash";
     for (const std::string_view name : kernel_names(OpKind::attention))
         if (name.starts_with(wanted)) return set("/training/attention", KeyTree(name));
     return std::nullopt;

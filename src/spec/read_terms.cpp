@@ -46,7 +46,7 @@ bool is_path(std::string_view path) {
 
 /// Whether a term may have this path; reported when not.
 bool check_path(const Cursor& at, std::string_view path) {
-    const std::string_view group = path.substr(0, path.find('/'));
+    const std::string_view group = first_component(path);
     if (!is_path(path)) {
         at.errors.invalid(at.pointer,
                           fmt::format("expected a path of lower-case words such as "

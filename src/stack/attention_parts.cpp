@@ -47,7 +47,7 @@ Ref untransposed(KernelCall& call, std::size_t input) {
 
 Ref repeat_heads(KernelCall& call, Ref x) {
     const OpAttributes& a = call.attributes();
-    if (a.kv_heads == 0 || a.kv_heads == a.heads) return x;
+    if (!is_grouped(a)) return x;
     const std::int64_t numel = detail::checked_mul(x.numel() / a.kv_heads, a.heads);
     return a.kv_heads == 1 ? call.tape.expand(std::move(x), numel)
                            : call.tape.repeat(std::move(x), numel);

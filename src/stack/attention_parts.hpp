@@ -42,6 +42,10 @@ struct HeadTensors {
 /// What the memory-efficient kernel allocates beside its output and the gradients, computing in `type`.
 [[nodiscard]] Tape::FusedAttention efficient_sizes(const KernelCall& call, const Dtype& type);
 
+/// Keys and values have fewer heads than queries.
+[[nodiscard]] inline bool is_grouped(const OpAttributes& a) { return a.kv_heads > 0 && a.kv_heads != a.heads; }
+/// Heads of values have another width than those of queries and keys.
+[[nodiscard]] inline bool values_differ(const OpAttributes& a) { return a.value_dim > 0 && a.value_dim != a.head_dim; }
 /// The type that a fused kernel computes in.
 [[nodiscard]] const Dtype& computed_dtype(const KernelCall& call);
 /// The output of a fused kernel lies in memory as its queries do; where that is head by head, it is

@@ -102,7 +102,7 @@ void ungrouped_attention(KernelCall& call, const Tape::FusedAttention& how) {
     const OpAttributes& a = call.attributes();
     Ref k = call.in(1);
     Ref v = call.in(2);
-    if (a.kv_heads > 0 && a.kv_heads != a.heads) {
+    if (is_grouped(a)) {
         k = untransposed(call, 1);
         v = untransposed(call, 2);
         k = repeat_heads(call, std::move(k));
@@ -248,8 +248,7 @@ void cpu_flash_attention(KernelCall& call) {
     const OpAttributes& a = call.attributes();
     // The CPU's fused kernel has no dropout and one width of heads [sdp_utils_cpp.cpp use_flash_attention_cpp:
     // check_for_dropout, check_head_dim_size_cpp].
-    const bool widths_differ = a.value_dim > 0 && a.value_dim != a.head_dim;
-    if (widths_differ || (call.dropout >= 0 ? call.dropout : a.dropout) > 0) return math(call);
+    if (values_differ(a) || (call.dropout >= 0 ? call.dropout : a.dropout) > 0) return math(call);
     Tape::FusedAttention how;
     how.lse_numel = detail::checked_mul(call.rows(call.input_tensor(0)), a.heads);
     if (has_mask(call)) return ungrouped_attention(call, how);

@@ -22,11 +22,6 @@ std::int64_t product(std::int64_t a, std::int64_t b, std::int64_t c) { return ch
 
 std::int64_t up(std::int64_t n, std::int64_t to) { return ceil_div(n, to) * to; }
 
-/// Keys and values have fewer heads than queries.
-bool is_grouped(const OpAttributes& a) { return a.kv_heads > 0 && a.kv_heads != a.heads; }
-
-bool values_differ(const OpAttributes& a) { return a.value_dim > 0 && a.value_dim != a.head_dim; }
-
 /// What the flash kernels allocate over heads of `head_dim` [flash_api.cpp mha_fwd, mha_bwd, mha_varlen_bwd]:
 /// the log-sum-exp and the random state; in backward the row sums of dout * out, whose rows are padded to 128,
 /// and the fp32 accumulator of dq, whose heads are padded to 32 (64 beyond 128). Of sequences without padding

@@ -2,9 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <string>
-
-#include "membudget/support.hpp"
 
 namespace membudget {
 
@@ -78,6 +77,12 @@ std::string in_quotes(std::string_view text, std::size_t limit) {
         text.remove_prefix(length == 0 ? 1 : length);
     }
     out += '\'';
+    return out;
+}
+
+std::string in_words(std::string_view name) {
+    std::string out(name);
+    std::replace(out.begin(), out.end(), '_', ' ');
     return out;
 }
 

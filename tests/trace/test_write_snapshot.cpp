@@ -81,14 +81,20 @@ TEST_CASE("a job of stated numbers has a segment per term that is live at its pe
     CHECK(levels.end.reserved == ledger.allocated.point.count());
 }
 
+/// A large segment: a live block, if there is one, and a free one behind it.
+TraceSegment segment_of(std::int64_t live, std::int64_t idle) {
+    TraceSegment out;
+    out.size = live + idle;
+    out.large = true;
+    if (live > 0) out.blocks.push_back({0, live, live, BlockState::active, 0});
+    out.blocks.push_back({static_cast<std::uint64_t>(live), idle, 0, BlockState::inactive, 0});
+    return out;
+}
+
 TEST_CASE("free memory of private pools is told apart", "[trace]") {
     const auto segment = [](std::int64_t pool, std::int64_t live, std::int64_t idle) {
-        TraceSegment out;
-        out.size = live + idle;
-        out.large = true;
+        TraceSegment out = segment_of(live, idle);
         out.pool_id = pool;
-        if (live > 0) out.blocks.push_back({0, live, live, BlockState::active, 0});
-        out.blocks.push_back({static_cast<std::uint64_t>(live), idle, 0, BlockState::inactive, 0});
         return out;
     };
     const TraceSegment segments[] = {segment(0, 0, 8), segment(0, 4, 2), segment(1, 0, 16), segment(1, 4, 32)};
@@ -101,12 +107,8 @@ TEST_CASE("free memory of private pools is told apart", "[trace]") {
 
 TEST_CASE("free memory that only another stream can use is told apart", "[trace]") {
     const auto segment = [](std::uint64_t stream, std::int64_t live, std::int64_t idle) {
-        TraceSegment out;
-        out.size = live + idle;
+        TraceSegment out = segment_of(live, idle);
         out.stream = stream;
-        out.large = true;
-        if (live > 0) out.blocks.push_back({0, live, live, BlockState::active, 0});
-        out.blocks.push_back({static_cast<std::uint64_t>(live), idle, 0, BlockState::inactive, 0});
         return out;
     };
     // A whole free segment is given back whatever its stream; what stands beside live blocks is not.
