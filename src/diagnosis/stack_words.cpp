@@ -3,6 +3,9 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
+
+#include "membudget/spec.hpp"
 
 namespace membudget::diagnosis {
 namespace {
@@ -52,22 +55,18 @@ constexpr TellingFrame kTelling[] = {
     {"c10d::Reducer::initialize_buckets", "", "communication", "buckets of DDP"},
     {"", "torch/distributed/distributed_c10d.py", "communication", "made by a collective"},
     // aten/src/ATen/cuda/CublasHandlePool.cpp
-    {"at::cuda::getNewWorkspace", "", "workspaces", "workspace of cuBLAS"},
-    {"getCUDABlasLtWorkspace", "", "workspaces", "workspace of cuBLAS"},
+    {"at::cuda::getNewWorkspace", "", "workspace", "workspace of cuBLAS"},
+    {"getCUDABlasLtWorkspace", "", "workspace", "workspace of cuBLAS"},
 };
 
 /// A snapshot that was written from an estimate (job_trace.cpp) names the term, and above it the phase.
 constexpr std::string_view kOfEstimate = "membudget";
-constexpr TellingFrame kEstimated[] = {
-    {"activations", kOfEstimate, "activations", "said by the estimate"},
-    {"communication", kOfEstimate, "communication", "said by the estimate"},
-    {"gradients", kOfEstimate, "gradients", "said by the estimate"},
-    {"optimizer_states", kOfEstimate, "optimizer_states", "said by the estimate"},
-    {"padding", kOfEstimate, "padding", "said by the estimate"},
-    {"parameters", kOfEstimate, "parameters", "said by the estimate"},
-    {"temporaries", kOfEstimate, "temporaries", "said by the estimate"},
-    {"workspaces", kOfEstimate, "workspaces", "said by the estimate"},
-};
+constexpr auto kEstimated = [] {
+    std::array<TellingFrame, kTermGroups.size()> rows{};
+    for (std::size_t i = 0; i < rows.size(); ++i)
+        rows[i] = {kTermGroups[i], kOfEstimate, kTermGroups[i], "said by the estimate"};
+    return rows;
+}();
 
 /// What checkpointing makes again in backward (torch/utils/checkpoint.py).
 constexpr TellingFrame kRecomputed{"", "torch/utils/checkpoint.py", "activations",
@@ -159,7 +158,7 @@ const TellingFrame* StackWords::find_telling(StackId stack) const {
                 return &telling;
         if (file == kOfEstimate)
             for (const TellingFrame& telling : kEstimated)
-                if (function.substr(0, function.find('/')) == telling.function) return &telling;
+                if (first_component(function) == telling.function) return &telling;
         // Innermost first: an engine within the checkpoint runs the backward of what was made again.
         in_engine = in_engine || function == "_engine_run_backward";
         if (!in_engine && has_path(file, kRecomputed.file))

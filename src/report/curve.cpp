@@ -14,7 +14,7 @@ constexpr GroupStyle kStyles[] = {
     {"activations", 'A', 32, "#7bae4b"},
     {"temporaries", 'T', 31, "#cf5c4c"},
     {"communication", 'C', 35, "#8d6bb8"},
-    {"workspaces", 'W', 90, "#a0785a"},
+    {"workspace", 'W', 90, "#a0785a"},
     {"padding", 'D', 90, "#8a8f98"},
     {"allocator", 'R', 90, "#5f6670"},
     {"", 'X', 90, "#b0a090"},

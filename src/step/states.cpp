@@ -135,7 +135,7 @@ std::vector<Event> StateBooks::start() {
 void StateBooks::blas_workspaces(std::vector<Event>& events) {
     // It comes with the first product of a thread and stays: the caller's, and autograd's.
     constexpr int kThreads = 2;
-    constexpr std::string_view kPath = "workspaces/cublas";
+    constexpr std::string_view kPath = "workspace/cublas";
     if (job_.backend != Backend::cuda || !job_.device || job_.device->blas_workspace == Bytes(0)) return;
     for (int thread = 0; thread < kThreads; ++thread)
         buffer(events, kPath, job_.device->blas_workspace.count(), "cuBLAS workspace");
