@@ -13,6 +13,7 @@
 #include "model/gpt_like.hpp"
 #include "model/hybrid.hpp"
 #include "model/image_models.hpp"
+#include "model/latent.hpp"
 #include "model/llama_like.hpp"
 #include "model/modernbert.hpp"
 #include "model/moe.hpp"
@@ -80,6 +81,58 @@ constexpr std::string_view kStoredLlava =
 constexpr std::string_view kStoredErnieMoe =
     ".gate.moe_statics.=.moe_statics. .experts.gate_up_proj=.experts.{E}.{gate_proj,up_proj}.weight "
     ".experts.down_proj=.experts.{E}.down_proj.weight";
+constexpr std::string_view kStoredMimoV2 =
+    "self_attn.sinks=self_attn.attention_sink_bias .experts.gate_up_proj=.experts.{E}.{gate_proj,up_proj}.weight "
+    ".experts.down_proj=.experts.{E}.down_proj.weight";
+constexpr std::string_view kStoredMinimaxM3Vl =
+    ".mlp.gate.=.block_sparse_moe.gate. .mlp.shared_experts.=.block_sparse_moe.shared_experts. "
+    ".mlp.experts.=.block_sparse_moe.experts. .experts.gate_up_proj=.experts.{E}.{w1,w3}.weight "
+    ".experts.down_proj=.experts.{E}.w2.weight .gate_up_proj.weight=.{gate_proj,up_proj}.weight "
+    ".indexer.q_=.index_q_ .indexer.k_=.index_k_ ^lm_head.=language_model.lm_head. "
+    "^model.language_model.=language_model.model. "
+    "^model.vision_tower.embeddings.proj.=vision_tower.vision_model.embeddings.patch_embedding. "
+    "^model.vision_tower.layers.=vision_tower.vision_model.encoder.layers. "
+    "^model.vision_tower.pre_layrnorm.=vision_tower.vision_model.pre_layrnorm. "
+    "^model.multi_modal_projector.merge_linear_=patch_merge_mlp.linear_ "
+    "^model.multi_modal_projector.=multi_modal_projector.";
+constexpr std::string_view kStoredStep3p5 =
+    ".mlp.gate.=.moe.gate. .mlp.experts.gate_up_proj=.moe.{gate_proj,up_proj}.weight "
+    ".mlp.experts.down_proj=.moe.down_proj.weight .mlp.shared_experts.=.share_expert.";
+constexpr std::string_view kStoredStep3p7 =
+    "^model.language_model.=model. .mlp.gate.=.moe.gate. .mlp.experts.gate_up_proj=.moe.{gate_proj,up_proj}.weight "
+    ".mlp.experts.down_proj=.moe.down_proj.weight .mlp.shared_experts.=.share_expert. "
+    "^model.multi_modal_projector.=vit_large_projector.";
+constexpr std::string_view kStoredKimiK25 =
+    "^lm_head.=language_model.lm_head. ^model.language_model.=language_model.model. "
+    "^model.mm_projector.=mm_projector. ^model.vision_tower.=vision_tower. ^vision_tower.layers.=vision_tower.encoder.blocks. "
+    "vision_tower.final_layernorm.=vision_tower.encoder.final_layernorm. .norm1.=.norm0. .norm2.=.norm1. "
+    ".mlp.fc1.=.mlp.fc0. .mlp.fc2.=.mlp.fc1. .attn.proj.=.wo. .attn.q_proj.=.wqkv. .attn.k_proj.=.wqkv. "
+    ".attn.v_proj.=.wqkv. mm_projector.in_proj.=mm_projector.proj.0. mm_projector.out_proj.=mm_projector.proj.2. "
+    "pos_emb.position_embeddings=pos_emb.weight .experts.gate_up_proj=.experts.{E}.{gate_proj,up_proj}.weight "
+    ".experts.down_proj=.experts.{E}.down_proj.weight";
+constexpr std::string_view kStoredDeepseekV4 =
+    "^model.= hc_head.hc_=hc_head_ .compressor.indexer.scorer.weights_proj.=.indexer.weights_proj. "
+    ".compressor.indexer.q_b_proj.=.indexer.wq_b. .compressor.indexer.=.indexer.compressor. "
+    "^embed_tokens.=embed. ^lm_head.=head. .input_layernorm.=.attn_norm. .post_attention_layernorm.=.ffn_norm. "
+    ".attn_hc.=.hc_attn_ .ffn_hc.=.hc_ffn_ .sinks=.attn_sink .compressor.kv_norm.=.compressor.norm. "
+    ".position_bias=.ape .q_a_proj.=.wq_a. .self_attn.q_b_proj.=.self_attn.wq_b. .kv_proj.=.wkv. "
+    ".compressor.gate_proj.=.compressor.wgate. .o_a_proj.=.wo_a. .o_b_proj.=.wo_b. .q_a_norm.=.q_norm. "
+    ".shared_experts.gate_proj.=.shared_experts.w1. .shared_experts.down_proj.=.shared_experts.w2. "
+    ".shared_experts.up_proj.=.shared_experts.w3. .experts.gate_up_proj=.experts.{E}.{w1,w3}.weight "
+    ".experts.down_proj=.experts.{E}.w2.weight .self_attn.=.attn. .mlp.=.ffn.";
+
+// Keys that two rows share.
+constexpr std::string_view kMinimaxM3Keys =
+    "vocab_size=200064 hidden_size=6144 intermediate_size=3072 dense_intermediate_size=12288 "
+    "shared_intermediate_size=3072 num_hidden_layers=60 num_attention_heads=64 num_key_value_heads=4 head_dim=128 "
+    "tie_word_embeddings=false rotary_dim=64 num_experts_per_tok=4 num_local_experts|num_experts=128 layer_types "
+    "mlp_layer_types moe_layer_freq index_n_heads=4 index_head_dim=128 sparse_attention_config "
+    "attention_output_gate=false use_qk_norm=true";
+constexpr std::string_view kDeepseekV4Keys =
+    "vocab_size=129280 hidden_size=4096 moe_intermediate_size|intermediate_size=2048 num_hidden_layers=43 "
+    "num_attention_heads=64 head_dim=512 q_lora_rank=1024 num_experts_per_tok=6 "
+    "n_routed_experts|num_local_experts=256 layer_types compress_ratios compress_rates hc_mult=4 o_groups=8 "
+    "o_lora_rank=1024 index_n_heads=64 index_head_dim=128 tie_word_embeddings=false mlp_bias=false";
 
 constexpr Family kFamilies[] = {
     {"llama",
@@ -580,6 +633,75 @@ constexpr Family kFamilies[] = {
      "first_k_dense_replace=3 hidden_act=silu tie_word_embeddings=false attention_bias=false "
      "norm_topk_prob=true attention_dropout=0.0",
      kStoredExperts},
+    {"minicpm3",
+     "MiniCPM3ForCausalLM MiniCPM3Model",
+     "MiniCPM 3",
+     "transformers 5.24 models/minicpm3",
+     build_decoder_family<configure_minicpm3>,
+     "vocab_size=73448 hidden_size=2560 intermediate_size=6400 num_hidden_layers=62 num_attention_heads=40 "
+     "hidden_act=silu tie_word_embeddings=true attention_bias=false attention_dropout=0.0 mlp_bias=false "
+     "kv_lora_rank=256 q_lora_rank=768 qk_nope_head_dim=64 qk_rope_head_dim=32 v_head_dim"},
+    {"mimo_v2_flash",
+     "MiMoV2FlashForCausalLM MiMoV2FlashModel",
+     "MiMo-V2-Flash",
+     "transformers 5.24 models/mimo_v2_flash",
+     build_decoder_family<configure_mimo_v2_flash>,
+     "vocab_size=152576 hidden_size=4096 intermediate_size=16384 num_hidden_layers=48 num_attention_heads=64 "
+     "num_key_value_heads=4 head_dim=192 v_head_dim=128 hidden_act=silu tie_word_embeddings=false "
+     "attention_bias=false attention_dropout=0.0 moe_intermediate_size=2048 num_experts_per_tok=8 "
+     "n_routed_experts|num_local_experts=256 n_shared_experts sliding_window=129 layer_types "
+     "hybrid_layer_pattern mlp_layer_types moe_layer_freq swa_num_attention_heads swa_num_key_value_heads "
+     "swa_head_dim swa_v_head_dim add_swa_attention_sink_bias=true add_full_attention_sink_bias=false",
+     kStoredMimoV2},
+    {"minimax_m3_vl_text",
+     "MiniMaxM3VLForCausalLM",
+     "MiniMax-M3, its decoder",
+     "transformers 5.24 models/minimax_m3_vl",
+     build_decoder_family<configure_minimax_m3>,
+     kMinimaxM3Keys},
+    {"minimax_m3",
+     "MiniMaxM3ForCausalLM",
+     "MiniMax-M3 without images",
+     "the decoder of transformers 5.24 models/minimax_m3_vl, without the layers that predict further tokens",
+     build_decoder_family<configure_minimax_m3>,
+     kMinimaxM3Keys},
+    {"step3p5",
+     "Step3p5ForCausalLM",
+     "Step 3.5",
+     "the decoder of transformers 5.24 models/step3p7, without the layers that predict further tokens",
+     build_decoder_family<configure_step3p5>,
+     "vocab_size=128815 hidden_size=4096 intermediate_size=11264 num_hidden_layers=45 num_attention_heads=64 "
+     "num_key_value_heads|num_attention_groups=8 head_dim=128 tie_word_embeddings=false attention_bias=false "
+     "mlp_bias=false num_experts_per_tok|moe_top_k=8 n_routed_experts|moe_num_experts|num_local_experts=288 "
+     "moe_intermediate_size=1280 share_expert_dim|share_expert_dims=1280 layer_types mlp_layer_types "
+     "moe_layers_enum num_sliding_attention_heads attention_other_setting "
+     "num_nextn_predict_layers|num_mtp_layers=0",
+     kStoredStep3p5},
+    {"gemma4_text",
+     "Gemma4ForCausalLM",
+     "Gemma 4, text only",
+     "transformers 5.24 models/gemma4",
+     build_parts_family<configure_gemma4_text>,
+     "vocab_size=262144 hidden_size=2304 intermediate_size=9216 num_hidden_layers=30 num_attention_heads=8 "
+     "num_key_value_heads=4 head_dim=256 global_head_dim=512 num_global_key_value_heads "
+     "hidden_activation=gelu_pytorch_tanh tie_word_embeddings=true attention_bias=false layer_types "
+     "vocab_size_per_layer_input=262144 hidden_size_per_layer_input=256 attention_k_eq_v=false "
+     "num_kv_shared_layers=0 enable_moe_block=false use_double_wide_mlp=false num_experts "
+     "num_experts_per_tok|top_k_experts moe_intermediate_size per_layer_config"},
+    {"deepseek_v4",
+     "DeepseekV4ForCausalLM",
+     "DeepSeek-V4",
+     "transformers 5.24 models/deepseek_v4",
+     build_parts_family<configure_deepseek_v4>,
+     kDeepseekV4Keys,
+     kStoredDeepseekV4},
+    {"deepseek_ref",
+     "DeepseekV4ForCausalLM",
+     "DeepSeek-V4 as republished for SGLang",
+     "the class that its files name: transformers 5.24 models/deepseek_v4",
+     build_parts_family<configure_deepseek_v4>,
+     kDeepseekV4Keys,
+     kStoredDeepseekV4},
     {"seed_oss",
      "SeedOssForCausalLM SeedOssModel SeedOssForSequenceClassification",
      "Seed-OSS",
@@ -917,6 +1039,33 @@ constexpr Family kFamilies[] = {
      build_parts_family<configure_mllama>,
      "text_config vision_config",
      kStoredMllama},
+    {"gemma4",
+     "Gemma4ForConditionalGeneration",
+     "Gemma 4 with images and sound",
+     "transformers 5.24 models/gemma4",
+     build_parts_family<configure_gemma4>,
+     "text_config vision_config audio_config tie_word_embeddings"},
+    {"kimi_k25",
+     "Kimi_K25ForConditionalGeneration KimiK25ForConditionalGeneration",
+     "Kimi K2.5, K2.6",
+     "transformers 5.24 models/kimi_k25",
+     build_parts_family<configure_kimi_k25>,
+     "text_config vision_config tie_word_embeddings=true projection_hidden_size=1152",
+     kStoredKimiK25},
+    {"step3p7",
+     "Step3p7ForConditionalGeneration",
+     "Step 3.7",
+     "transformers 5.24 models/step3p7, without the layers that predict further tokens",
+     build_parts_family<configure_step3p7>,
+     "text_config vision_config tie_word_embeddings projector_bias=false",
+     kStoredStep3p7},
+    {"minimax_m3_vl",
+     "MiniMaxM3SparseForConditionalGeneration",
+     "MiniMax-M3",
+     "transformers 5.24 models/minimax_m3_vl, without the layers that predict further tokens",
+     build_parts_family<configure_minimax_m3_vl>,
+     "text_config vision_config tie_word_embeddings projector_hidden_size=6144",
+     kStoredMinimaxM3Vl},
     {"bert",
      "BertForMaskedLM BertModel BertForPreTraining BertForSequenceClassification",
      "BERT and the embedding models of its class (BGE, E5, GTE, Arctic Embed, ...)",

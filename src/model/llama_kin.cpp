@@ -5,10 +5,6 @@
 
 namespace membudget {
 
-namespace {
-
-}  // namespace
-
 void configure_seed_oss(ConfigReader& config, DecoderPlan& plan) {
     read_llama(config, plan);
     plan.layer().attention.output_bias = config.flag("attention_out_bias");
@@ -93,11 +89,6 @@ void configure_minimax(ConfigReader& config, DecoderPlan& plan) {
     for (std::int64_t i = 0; i < plan.layer_count && config.diagnostics().empty(); ++i)
         kinds.push_back(listed ? types[static_cast<std::size_t>(i)] == "linear_attention" : i % 2 == 1);
     assign_kinds(plan, std::move(kinds));
-    plan.step_unsupported = kCountedOnly;
-}
-
-void configure_glm4_moe_lite(ConfigReader& config, DecoderPlan& plan) {
-    configure_deepseek(config, plan);
     plan.step_unsupported = kCountedOnly;
 }
 

@@ -24,14 +24,14 @@ void configure_phimoe(ConfigReader& config, DecoderPlan& plan);
 void configure_granitemoe(ConfigReader& config, DecoderPlan& plan);
 void configure_gpt_oss(ConfigReader& config, DecoderPlan& plan);
 void configure_dbrx(ConfigReader& config, DecoderPlan& plan);
-void configure_deepseek(ConfigReader& config, DecoderPlan& plan);
-void configure_glm4_moe_lite(ConfigReader& config, DecoderPlan& plan);
 void configure_dots1(ConfigReader& config, DecoderPlan& plan);
 void configure_glm4_moe(ConfigReader& config, DecoderPlan& plan);
-void configure_glm_moe_dsa(ConfigReader& config, DecoderPlan& plan);
 void configure_minimax_m2(ConfigReader& config, DecoderPlan& plan);
 void configure_minimax(ConfigReader& config, DecoderPlan& plan);
 void configure_ernie4_5_moe(ConfigReader& config, DecoderPlan& plan);
+void configure_mimo_v2_flash(ConfigReader& config, DecoderPlan& plan);
+void configure_minimax_m3(ConfigReader& config, DecoderPlan& plan);
+void configure_step3p5(ConfigReader& config, DecoderPlan& plan);
 void configure_llama4(ConfigReader& config, DecoderPlan& plan);
 
 /// Dense layers first, then layers with routed and shared experts, as DeepSeek has them.

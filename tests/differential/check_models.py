@@ -40,7 +40,11 @@ from model_variations import SEED, Case, variations  # noqa: E402
 Json = dict[str, Any]
 
 # Classes that published configs name and that entered Transformers under another name.
-RENAMED_CLASSES = {"LLaMAForCausalLM": "LlamaForCausalLM"}
+RENAMED_CLASSES = {
+    "LLaMAForCausalLM": "LlamaForCausalLM",
+    "KimiK25ForConditionalGeneration": "Kimi_K25ForConditionalGeneration",
+    "MiniMaxM3ForCausalLM": "MiniMaxM3VLForCausalLM",
+}
 
 # Classes that only the repository of their weights holds, though Transformers has one of the same name or model type.
 # Its keys and its modules are others.
@@ -49,7 +53,6 @@ REMOTE_CODE = {
     "RWForCausalLM",
     "MixFormerSequentialForCausalLM",
     "ChatGLMModel",
-    "MiniMaxM3ForCausalLM",
 }
 REMOTE_FAMILIES = {"phi-msft", "rwkv5"}
 
@@ -120,6 +123,11 @@ EXPLAINED = (
         "the class ties unless the config says otherwise, and from_pretrained unties where the file holds both "
         "matrices, as the published files do; the decoder's own default decides",
         config=lambda config: {"tie_word_embeddings": False, **config},
+    ),
+    Explained(
+        r"^(KimiK25|Kimi_K25)ForConditionalGeneration$|^DeepseekV4ForCausalLM$",
+        "the conversion of names has rules that files need in one direction only: reversed, they rename more",
+        tensors=lambda _, theirs: dataclasses.replace(theirs, stored=None),
     ),
     Explained(
         r"^GlmMoeDsaForCausalLM$",
@@ -239,10 +247,14 @@ def stored_tensors(tensors: list[Json]) -> dict[str, tuple[int, ...]]:
     """The tensors of a published file: braces expand to the pieces of a tensor, and pieces of one name are joined."""
     stored: dict[str, tuple[int, ...]] = {}
     for tensor in tensors:
+        written = tensor["checkpoint_name"] or tensor["name"]
         shape = tuple(tensor["shape"])
-        names = list(expand(tensor["checkpoint_name"] or tensor["name"]))
-        if len(names) > 1:  # experts, each with its slice, perhaps in parts
+        names = list(expand(written))
+        if ".." in written:  # experts, each with its slice, perhaps in parts
             shape = (shape[1] * shape[0] // len(names), *shape[2:])
+        elif len(names) > 1:  # parts of a matrix, or of each matrix of a stack
+            divided = len(shape) - 2
+            shape = (*shape[:divided], shape[divided] // len(names), *shape[divided + 1 :])
         for name in names:
             stored[name] = (stored[name][0] + shape[0], *shape[1:]) if name in stored else shape
     return stored

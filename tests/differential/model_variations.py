@@ -133,6 +133,51 @@ GLM_MOE_TEXT = {
     "n_routed_experts": 4,
     "rope_parameters": {"rope_type": "default", "mrope_section": [2, 3, 3]},
 }
+MLA_HEADS = {key: MLA[key] for key in ("kv_lora_rank", "q_lora_rank", "qk_rope_head_dim", "v_head_dim", "qk_nope_head_dim")}
+MINIMAX_M3 = {
+    **MOE,
+    "head_dim": 16,
+    "dense_intermediate_size": 112,
+    "shared_intermediate_size": 48,
+    "num_local_experts": 4,
+    "index_n_heads": 2,
+    "index_head_dim": 12,
+    "rotary_dim": 8,
+}
+STEP = {
+    **MOE,
+    "head_dim": 16,
+    "moe_intermediate_size": 32,
+    "n_routed_experts": 4,
+    "share_expert_dim": 40,
+    "sliding_window": 16,
+}
+GEMMA4 = {
+    **GQA,
+    "num_hidden_layers": 6,
+    "head_dim": 16,
+    "global_head_dim": 32,
+    "hidden_size_per_layer_input": 12,
+    "vocab_size_per_layer_input": 110,
+    "num_experts": 4,
+    "top_k_experts": 2,
+    "moe_intermediate_size": 32,
+}
+GEMMA4_VISION = {**SMALL_TEXT, "num_key_value_heads": 4, "head_dim": 12, "patch_size": 8, "position_embedding_size": 30}
+GEMMA4_AUDIO = {"hidden_size": 48, "num_hidden_layers": 2, "num_attention_heads": 4}
+DEEPSEEK_V4 = {
+    **{key: value for key, value in DECODER.items() if key != "intermediate_size"},
+    "moe_intermediate_size": 32,
+    "n_routed_experts": 4,
+    "num_experts_per_tok": 2,
+    "head_dim": 16,
+    "q_lora_rank": 24,
+    "o_groups": 2,
+    "o_lora_rank": 12,
+    "index_n_heads": 2,
+    "index_head_dim": 8,
+    "qk_rope_head_dim": 8,
+}
 
 FAMILIES = (
     Family(
@@ -439,6 +484,15 @@ FAMILIES = (
     Family("llava_next", "LlavaNextForConditionalGeneration", {"text_config": {"model_type": "llama", **DECODER}, "vision_config": {"model_type": "clip_vision_model", **SMALL_VISION}}, {"multimodal_projector_bias": [False], "vision_feature_layer": [[-2, -1]], "text_config": [{"model_type": "mistral", **GQA}], "vision_config": [{"model_type": "siglip_vision_model", **SMALL_VISION}]}),
     Family("mistral3", "Mistral3ForConditionalGeneration", {"text_config": {"model_type": "mistral", **VL_TEXT}, "vision_config": {"model_type": "pixtral", **SMALL_VISION}}, {"multimodal_projector_bias": [True], "vision_feature_layer": [[-2, -1]], "spatial_merge_size": [3], "text_config": [{"model_type": "ministral3", **VL_TEXT}], **TIED}),
     Family("internvl", "InternVLForConditionalGeneration", {"text_config": {"model_type": "qwen2", **GQA}, "vision_config": INTERN_VISION}, {"downsample_ratio": [0.25, 1.0], "text_config": [{"model_type": "qwen3", **VL_TEXT}, {"model_type": "qwen3_moe", **QWEN_MOE}], "vision_config": [{**INTERN_VISION, "attention_bias": True, "use_qk_norm": True, "norm_type": "rms_norm"}, {**INTERN_VISION, "use_mask_token": True, "use_mean_pooling": False, "use_absolute_position_embeddings": False}, {**INTERN_VISION, "image_size": [32, 64], "patch_size": [8, 16]}], **TIED}),
+    Family("minicpm3", "MiniCPM3ForCausalLM MiniCPM3Model", {**DECODER, **MLA_HEADS}, {**BIAS, **MLP_BIAS, **TIED, "v_head_dim": [None, 8], "q_lora_rank": [None, 16], "kv_lora_rank": [24]}),
+    Family("mimo_v2_flash", "MiMoV2FlashForCausalLM MiMoV2FlashModel", {**MOE, "head_dim": 16, "v_head_dim": 12, "moe_intermediate_size": 32, "n_routed_experts": 4}, {**BIAS, **TIED, "num_key_value_heads": [1], "v_head_dim": [16], "layer_types": [["sliding_attention"] * 3 + ["full_attention"]], "mlp_layer_types": [["sparse", "dense"] * 2], "n_routed_experts": [8], "num_hidden_layers": [7]}),
+    Family("minimax_m3_vl_text", "MiniMaxM3VLForCausalLM", MINIMAX_M3, {**TIED, **HEADS, "layer_types": [["minimax_m3_sparse", "full_attention"] * 2], "mlp_layer_types": [["dense", "sparse"] * 2], "moe_layer_freq": [[0, 0, 1, 1]], "sparse_attention_config": [{"sparse_num_index_heads": 4, "sparse_index_dim": 8, "sparse_attention_freq": [0, 1, 1, 0]}], "shared_intermediate_size": [64]}),
+    Family("minimax_m3_vl", "MiniMaxM3SparseForConditionalGeneration", {"text_config": MINIMAX_M3, "vision_config": SMALL_VISION, "projector_hidden_size": 40}, {"projector_hidden_size": [56], "text_config": [{**MINIMAX_M3, "layer_types": ["full_attention"] * 3 + ["minimax_m3_sparse"]}], "vision_config": [{**SMALL_VISION, "spatial_merge_size": 1}, {**SMALL_VISION, "temporal_patch_size": 1, "num_channels": 1}], **TIED}),
+    Family("step3p7", "Step3p7ForConditionalGeneration", {"text_config": STEP, "vision_config": {**SMALL_VISION, "mlp_ratio": 2.5}}, {"projector_bias": [True], "text_config": [{**STEP, "attention_bias": True, "mlp_bias": True}, {**STEP, "layer_types": ["full_attention", "sliding_attention"] * 2, "attention_other_setting": {"num_attention_heads": 6}, "moe_layers_enum": "1,3"}, {**STEP, "layer_types": ["sliding_attention"] * 5, "num_nextn_predict_layers": 1, "mlp_layer_types": ["dense", "sparse"] * 2}, {**STEP, "tie_word_embeddings": True}], "vision_config": [{**SMALL_VISION, "mlp_ratio": 1.7, "num_channels": 1}], **TIED}),
+    Family("gemma4_text", "Gemma4ForCausalLM", GEMMA4, {**BIAS, **TIED, "layer_types": [["full_attention", "sliding_attention"] * 3, ["sliding_attention"] * 6], "num_kv_shared_layers": [2], "use_double_wide_mlp": [True], "hidden_size_per_layer_input": [0, 8], "attention_k_eq_v": [True], "num_global_key_value_heads": [1], "enable_moe_block": [True], "vocab_size_per_layer_input": [80], "global_head_dim": [24]}),
+    Family("gemma4", "Gemma4ForConditionalGeneration", {"text_config": GEMMA4, "vision_config": GEMMA4_VISION}, {"text_config": [{**GEMMA4, "attention_k_eq_v": True, "num_global_key_value_heads": 1}], "vision_config": [None, {**GEMMA4_VISION, "num_key_value_heads": 2}, {**GEMMA4_VISION, "position_embedding_size": 9, "patch_size": 4, "standardize": True}], "audio_config": [None, GEMMA4_AUDIO, {**GEMMA4_AUDIO, "conv_kernel_size": 3, "subsampling_conv_channels": [16, 4], "output_proj_dims": 40}], **TIED}),
+    Family("deepseek_v4", "DeepseekV4ForCausalLM", DEEPSEEK_V4, {**MLP_BIAS, **TIED, "compress_ratios": [[0, 4, 128, 4, 0]], "layer_types": [["sliding_attention"] * 4], "compress_rates": [{"compressed_sparse_attention": 2, "heavily_compressed_attention": 16}], "hc_mult": [2], "o_groups": [4], "n_routed_experts": [8], "n_shared_experts": [2], "num_hidden_layers": [3]}),
+    Family("kimi_k25", "Kimi_K25ForConditionalGeneration", {"text_config": MLA, "vision_config": SMALL_VISION, "projection_hidden_size": 48}, {"projection_hidden_size": [40], "vision_config": [{**SMALL_VISION, "pos_emb_height": 4, "pos_emb_width": 6, "merge_kernel_size": [2, 3]}], "text_config": [{**MLA, "model_type": "kimi_k2", "first_k_dense_replace": 1}, {**MLA, "tie_word_embeddings": True}], **TIED}),
     Family("llama4", "Llama4ForConditionalGeneration", {"text_config": {**MOE, "num_local_experts": 4, "intermediate_size_mlp": 112, "head_dim": 16}, "vision_config": {"hidden_size": 48, "num_attention_heads": 4, "num_hidden_layers": 2, "intermediate_size": 96, "vision_output_dim": 64, "projector_input_dim": 64, "projector_output_dim": 64, "image_size": 32, "patch_size": 8}}),
     Family("qwen2_vl", "Qwen2VLForConditionalGeneration", {**GQA, "vision_config": {"depth": 2, "embed_dim": 32, "hidden_size": 64, "num_heads": 4, "patch_size": 4}}, {"vision_config": [{"depth": 1, "embed_dim": 32, "hidden_size": 64, "num_heads": 4, "mlp_ratio": 2}], **TIED}),
     Family("qwen2_5_vl", "Qwen2_5_VLForConditionalGeneration", {**GQA, "vision_config": {**QWEN_VISION, "intermediate_size": 48, "out_hidden_size": 64}}, {"vision_config": [{**QWEN_VISION, "intermediate_size": 48, "out_hidden_size": 64, "depth": 1}], **TIED}),
