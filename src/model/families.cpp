@@ -120,6 +120,22 @@ constexpr std::string_view kStoredDeepseekV4 =
     ".shared_experts.gate_proj.=.shared_experts.w1. .shared_experts.down_proj.=.shared_experts.w2. "
     ".shared_experts.up_proj.=.shared_experts.w3. .experts.gate_up_proj=.experts.{E}.{w1,w3}.weight "
     ".experts.down_proj=.experts.{E}.w2.weight .self_attn.=.attn. .mlp.=.ffn.";
+constexpr std::string_view kStoredHyV3 =
+    "mlp.gate.weight=mlp.router.gate.weight .shared_experts.=.shared_mlp. "
+    ".experts.gate_up_proj=.experts.{E}.{gate_proj,up_proj}.weight .experts.down_proj=.experts.{E}.down_proj.weight";
+constexpr std::string_view kStoredExaone =
+    "^model.embed_tokens.=transformer.wte. ^model.layers.=transformer.h. ^model.norm.=transformer.ln_f. "
+    ".input_layernorm.=.ln_1. .post_attention_layernorm.=.ln_2. .self_attn.o_proj.=.attn.attention.out_proj. "
+    ".self_attn.=.attn.attention. .mlp.gate_proj.=.mlp.c_fc_0. .mlp.up_proj.=.mlp.c_fc_1. "
+    ".mlp.down_proj.=.mlp.c_proj.";
+constexpr std::string_view kStoredSarvamMoe =
+    "^model.embed_tokens.=model.word_embeddings. .self_attn.q_proj.=.attention.query_key_value. "
+    ".self_attn.k_proj.=.attention.query_key_value. .self_attn.v_proj.=.attention.query_key_value. "
+    ".self_attn.q_norm.=.attention.query_layernorm. .self_attn.k_norm.=.attention.key_layernorm. "
+    ".self_attn.o_proj.=.attention.dense. .experts.gate_up_proj=.experts.{E}.{gate_proj,up_proj}.weight "
+    ".experts.down_proj=.experts.{E}.down_proj.weight";
+constexpr std::string_view kStoredLfm2Moe =
+    ".experts.gate_up_proj=.experts.{E}.{w1,w3}.weight .experts.down_proj=.experts.{E}.w2.weight";
 
 // Keys that two rows share.
 constexpr std::string_view kMinimaxM3Keys =
@@ -754,6 +770,295 @@ constexpr Family kFamilies[] = {
      "vocab_size=32000 hidden_size=2560 intermediate_size=18432 num_hidden_layers=32 "
      "num_attention_heads=32 num_key_value_heads head_dim hidden_act=relu2 "
      "tie_word_embeddings=false attention_bias=false attention_dropout=0.0 mlp_bias=false"},
+    {"exaone",
+     "ExaoneForCausalLM LlamaForCausalLM",
+     "EXAONE 3 and 3.5",
+     "transformers 5.24 models/exaone, which builds the class of Llama",
+     build_decoder_family<configure_llama>,
+     "vocab_size=102400 hidden_size=4096 intermediate_size=14336 num_hidden_layers|num_layers=32 "
+     "num_attention_heads=32 num_key_value_heads=8 head_dim hidden_act|activation_function=silu "
+     "tie_word_embeddings=false attention_bias=false attention_dropout=0.0 mlp_bias=false",
+     kStoredExaone},
+    {"internlm3",
+     "InternLM3ForCausalLM LlamaForCausalLM",
+     "InternLM 3",
+     "transformers 5.24 models/internlm3, which builds the class of Llama",
+     build_decoder_family<configure_llama>,
+     "vocab_size=128512 hidden_size=4096 intermediate_size=10240 num_hidden_layers=48 num_attention_heads=32 "
+     "num_key_value_heads=2 head_dim=128 hidden_act=silu tie_word_embeddings=false "
+     "attention_bias|qkv_bias=false attention_dropout=0.0 mlp_bias|bias=false"},
+    {"iquestcoder",
+     "IQuestCoderForCausalLM LlamaForCausalLM",
+     "IQuest-Coder",
+     "transformers 5.24 models/iquestcoder, which builds the class of Llama",
+     build_decoder_family<configure_llama>,
+     "vocab_size=76800 hidden_size=5120 intermediate_size=27648 num_hidden_layers=80 num_attention_heads=40 "
+     "num_key_value_heads=8 head_dim=128 hidden_act=silu tie_word_embeddings=false attention_bias=false "
+     "attention_dropout=0.0 mlp_bias=false"},
+    {"ministral",
+     "MinistralForCausalLM MinistralModel",
+     "Ministral 8B",
+     "transformers 5.24 models/ministral",
+     build_decoder_family<configure_ministral>,
+     "vocab_size=32000 hidden_size=4096 intermediate_size=14336 num_hidden_layers=32 num_attention_heads=32 "
+     "num_key_value_heads=8 head_dim sliding_window=4096 layer_types hidden_act=silu tie_word_embeddings=false "
+     "attention_dropout=0.0"},
+    {"cwm",
+     "CwmForCausalLM CwmModel",
+     "Code World Model",
+     "transformers 5.24 models/cwm",
+     build_decoder_family<configure_cwm>,
+     "vocab_size=128256 hidden_size=6144 intermediate_size=21504 num_hidden_layers=64 num_attention_heads=48 "
+     "num_key_value_heads=8 head_dim=128 sliding_window=8192 layer_types mlp_bias=false hidden_act=silu "
+     "tie_word_embeddings=false attention_dropout=0.0"},
+    {"helium",
+     "HeliumForCausalLM HeliumModel",
+     "Helium",
+     "transformers 5.24 models/helium",
+     build_decoder_family<configure_helium>,
+     "vocab_size=48000 hidden_size=2560 intermediate_size=7040 num_hidden_layers=24 num_attention_heads=20 "
+     "num_key_value_heads=20 head_dim=128 attention_bias=false mlp_bias=false hidden_act=silu "
+     "tie_word_embeddings=false attention_dropout=0.0"},
+    {"jais2",
+     "Jais2ForCausalLM Jais2Model",
+     "Jais 2",
+     "transformers 5.24 models/jais2",
+     build_decoder_family<configure_jais2>,
+     "vocab_size=150272 hidden_size=3328 intermediate_size=26624 num_hidden_layers=32 num_attention_heads=26 "
+     "num_key_value_heads head_dim hidden_act=relu2 tie_word_embeddings=false attention_bias=true "
+     "mlp_bias=true attention_dropout=0.0"},
+    {"vaultgemma",
+     "VaultGemmaForCausalLM VaultGemmaModel",
+     "VaultGemma",
+     "transformers 5.24 models/vaultgemma",
+     build_decoder_family<configure_vaultgemma>,
+     "vocab_size=256000 hidden_size=2304 intermediate_size=9216 num_hidden_layers=26 num_attention_heads=8 "
+     "num_key_value_heads=4 head_dim=256 hidden_activation=gelu_pytorch_tanh tie_word_embeddings=true "
+     "attention_bias=false attention_dropout=0.0 sliding_window=4096 layer_types final_logit_softcapping=30.0 "
+     "attn_logit_softcapping=50.0"},
+    {"granite_swa",
+     "GraniteSWAForCausalLM GraniteSWAModel",
+     "Granite with windows",
+     "transformers 5.24 models/granite_swa",
+     build_decoder_family<configure_granite_swa>,
+     "vocab_size=100352 hidden_size=2560 intermediate_size=8192 num_hidden_layers=24 num_attention_heads=20 "
+     "num_key_value_heads=4 hidden_act=silu tie_word_embeddings=true attention_bias=false "
+     "attention_dropout=0.0 mlp_bias=false"},
+    {"bitnet",
+     "BitNetForCausalLM BitNetModel",
+     "BitNet b1.58",
+     "transformers 5.24 models/bitnet",
+     build_decoder_family<configure_bitnet>,
+     "vocab_size=128256 hidden_size=2560 intermediate_size=6912 num_hidden_layers=30 num_attention_heads=20 "
+     "num_key_value_heads=5 hidden_act=relu2 tie_word_embeddings=false attention_bias=false "
+     "attention_dropout=0.0"},
+    {"hyperclovax",
+     "HyperCLOVAXForCausalLM HyperCLOVAXModel",
+     "HyperCLOVA X SEED",
+     "transformers 5.24 models/hyperclovax",
+     build_decoder_family<configure_hyperclovax>,
+     "vocab_size=32000 hidden_size=4096 intermediate_size=11008 num_hidden_layers=32 num_attention_heads=32 "
+     "num_key_value_heads head_dim use_post_norm=true attention_bias=false mlp_bias=false hidden_act=silu "
+     "tie_word_embeddings=false attention_dropout=0.0"},
+    {"diffllama",
+     "DiffLlamaForCausalLM DiffLlamaModel",
+     "DiffLlama",
+     "transformers 5.24 models/diffllama",
+     build_decoder_family<configure_diffllama>,
+     "vocab_size=32000 hidden_size=2048 intermediate_size=8192 num_hidden_layers=16 num_attention_heads=32 "
+     "num_key_value_heads head_dim attention_bias=false hidden_act=silu tie_word_embeddings=false "
+     "attention_dropout=0.0"},
+    {"nanochat",
+     "NanoChatForCausalLM NanoChatModel",
+     "nanochat",
+     "transformers 5.24 models/nanochat",
+     build_decoder_family<configure_nanochat>,
+     "vocab_size=50304 hidden_size=768 intermediate_size=8192 num_hidden_layers=12 num_attention_heads=6 "
+     "num_key_value_heads=6 hidden_act=relu2 tie_word_embeddings=false attention_bias=false "
+     "attention_dropout=0.0 final_logit_softcapping=15.0"},
+    {"apertus",
+     "ApertusForCausalLM ApertusModel",
+     "Apertus",
+     "transformers 5.24 models/apertus",
+     build_decoder_family<configure_apertus>,
+     "vocab_size=131072 hidden_size=4096 intermediate_size=14336 num_hidden_layers=32 num_attention_heads=32 "
+     "num_key_value_heads tie_word_embeddings=false attention_bias=false attention_dropout=0.0"},
+    {"xglm",
+     "XGLMForCausalLM XGLMModel",
+     "XGLM",
+     "transformers 5.24 models/xglm",
+     build_decoder_family<configure_xglm>,
+     "vocab_size=256008 hidden_size|d_model=1024 ffn_dim=4096 num_hidden_layers|num_layers=24 "
+     "num_attention_heads|attention_heads=16 activation_function=gelu tie_word_embeddings=true "
+     "add_cross_attention=false"},
+    {"biogpt",
+     "BioGptForCausalLM BioGptModel",
+     "BioGPT",
+     "transformers 5.24 models/biogpt",
+     build_decoder_family<configure_biogpt>,
+     "vocab_size=42384 hidden_size=1024 num_hidden_layers=24 num_attention_heads=16 intermediate_size=4096 "
+     "hidden_act=gelu max_position_embeddings=1024 tie_word_embeddings=true"},
+    {"openai-gpt",
+     "OpenAIGPTLMHeadModel OpenAIGPTModel",
+     "GPT 1",
+     "transformers 5.24 models/openai",
+     build_decoder_family<configure_openai_gpt>,
+     "vocab_size=40478 max_position_embeddings|n_positions=512 hidden_size|n_embd=768 "
+     "num_hidden_layers|n_layer=12 num_attention_heads|n_head=12 tie_word_embeddings=true"},
+    {"persimmon",
+     "PersimmonForCausalLM PersimmonModel",
+     "Persimmon",
+     "transformers 5.24 models/persimmon",
+     build_decoder_family<configure_persimmon>,
+     "vocab_size=262144 hidden_size=4096 intermediate_size=16384 num_hidden_layers=36 num_attention_heads=64 "
+     "hidden_act=relu2 tie_word_embeddings=false qk_layernorm=true"},
+    {"granitemoeshared",
+     "GraniteMoeSharedForCausalLM GraniteMoeSharedModel",
+     "Granite MoE with a shared network",
+     "transformers 5.24 models/granitemoeshared",
+     build_decoder_family<configure_granitemoeshared>,
+     "vocab_size=32000 hidden_size=4096 intermediate_size=11008 num_hidden_layers=32 num_attention_heads=32 "
+     "num_key_value_heads attention_bias=false num_local_experts=8 num_experts_per_tok=2 "
+     "shared_intermediate_size=0 hidden_act=silu tie_word_embeddings=false attention_dropout=0.0",
+     kStoredGranitemoe},
+    {"flex_olmo",
+     "FlexOlmoForCausalLM FlexOlmoModel",
+     "FlexOlmo",
+     "transformers 5.24 models/flex_olmo",
+     build_decoder_family<configure_flex_olmo>,
+     "vocab_size=100352 hidden_size=4096 intermediate_size=11008 num_hidden_layers=32 num_attention_heads=32 "
+     "num_key_value_heads attention_bias=false num_experts_per_tok=5 num_experts|num_local_experts=7 "
+     "hidden_act=silu tie_word_embeddings=false attention_dropout=0.0",
+     kStoredExperts},
+    {"exaone_moe",
+     "ExaoneMoeForCausalLM ExaoneMoeModel",
+     "K-EXAONE",
+     "transformers 5.24 models/exaone_moe",
+     build_decoder_family<configure_exaone_moe>,
+     "vocab_size=102400 hidden_size=4096 intermediate_size=16384 num_hidden_layers=32 num_attention_heads=32 "
+     "num_key_value_heads=32 head_dim num_experts=128 num_experts_per_tok=8 moe_intermediate_size=1024 "
+     "num_shared_experts=1 first_k_dense_replace=1 mlp_layer_types hidden_act=silu tie_word_embeddings=false "
+     "attention_dropout=0.0",
+     kStoredExperts},
+    {"sarvam_moe",
+     "SarvamMoEForCausalLM Glm4MoeForCausalLM",
+     "Sarvam, mixture of experts",
+     "transformers 5.24 models/sarvam_moe, which builds the class of GLM-4.5",
+     build_decoder_family<configure_glm4_moe>,
+     "vocab_size=262144 hidden_size=4096 intermediate_size=8192 num_hidden_layers=19 num_attention_heads=64 "
+     "num_key_value_heads=4 head_dim attention_bias|use_qkv_bias=false moe_intermediate_size=1024 "
+     "num_experts_per_tok=6 n_shared_experts|num_shared_experts=1 "
+     "n_routed_experts|num_experts|num_local_experts=128 first_k_dense_replace=1 use_qk_norm=true "
+     "partial_rotary_factor=1.0 rope_parameters hidden_act=silu tie_word_embeddings=false "
+     "attention_dropout=0.0",
+     kStoredSarvamMoe},
+    {"sarvam_mla",
+     "SarvamMLAForCausalLM DeepseekV3ForCausalLM",
+     "Sarvam with latent attention",
+     "transformers 5.24 models/sarvam_mla, which builds the class of DeepSeek-V3",
+     build_decoder_family<configure_deepseek>,
+     "vocab_size=262144 hidden_size=4096 intermediate_size=16384 moe_intermediate_size=2048 "
+     "num_hidden_layers=32 num_attention_heads=64 n_shared_experts|num_shared_experts=1 "
+     "n_routed_experts|num_experts|num_local_experts=128 kv_lora_rank=512 q_lora_rank qk_rope_head_dim=64 "
+     "v_head_dim=128 qk_nope_head_dim=128 num_experts_per_tok=8 first_k_dense_replace=1 attention_bias=false "
+     "norm_topk_prob=true hidden_act=silu tie_word_embeddings=false attention_dropout=0.0",
+     kStoredExperts},
+    {"solar_open",
+     "SolarOpenForCausalLM SolarOpenModel",
+     "Solar Open",
+     "transformers 5.24 models/solar_open",
+     build_decoder_family<configure_solar_open>,
+     "vocab_size=196608 hidden_size=4096 num_hidden_layers=48 num_attention_heads=64 num_key_value_heads=8 "
+     "head_dim=128 tie_word_embeddings=false attention_bias=false moe_intermediate_size=1280 "
+     "num_experts_per_tok=8 n_shared_experts=1 n_routed_experts|num_local_experts=128",
+     kStoredExperts},
+    {"hy_v3",
+     "HYV3ForCausalLM HYV3Model",
+     "Hunyuan 3",
+     "transformers 5.24 models/hy_v3",
+     build_decoder_family<configure_hy_v3>,
+     "vocab_size=120832 hidden_size=4096 intermediate_size=13312 num_hidden_layers=80 num_attention_heads=64 "
+     "num_key_value_heads=8 head_dim=128 attention_bias=false mlp_bias=false num_experts=192 "
+     "num_experts_per_tok=8 num_shared_experts=1 moe_intermediate_size=1536 mlp_layer_types hidden_act=silu "
+     "tie_word_embeddings=false attention_dropout=0.0",
+     kStoredHyV3},
+    {"mellum",
+     "MellumForCausalLM MellumModel",
+     "Mellum 2",
+     "transformers 5.24 models/mellum",
+     build_decoder_family<configure_mellum>,
+     "vocab_size=98304 hidden_size=2304 intermediate_size=7168 num_hidden_layers=28 num_attention_heads=32 "
+     "num_key_value_heads=4 head_dim=128 attention_bias=false num_local_experts|num_experts=64 "
+     "num_experts_per_tok=8 moe_intermediate_size=896 mlp_layer_types hidden_act=silu "
+     "tie_word_embeddings=false attention_dropout=0.0",
+     kStoredExperts},
+    {"cohere2_moe",
+     "Cohere2MoeForCausalLM Cohere2MoeModel",
+     "Command A with experts",
+     "transformers 5.24 models/cohere2_moe",
+     build_decoder_family<configure_cohere2_moe>,
+     "vocab_size=256000 hidden_size=8192 intermediate_size=22528 num_hidden_layers=40 num_attention_heads=64 "
+     "num_key_value_heads head_dim=128 hidden_act=silu tie_word_embeddings=true attention_bias=false "
+     "attention_dropout=0.0 num_experts_per_tok=2 num_experts=8 num_shared_experts=0 "
+     "prefix_dense_intermediate_size mlp_layer_types first_k_dense_replace=0",
+     kStoredExperts},
+    {"afmoe",
+     "AfmoeForCausalLM AfmoeModel",
+     "Trinity (Arcee)",
+     "transformers 5.24 models/afmoe",
+     build_decoder_family<configure_afmoe>,
+     "vocab_size=200192 hidden_size=2048 intermediate_size=6144 num_hidden_layers=32 num_attention_heads=16 "
+     "num_key_value_heads head_dim=128 attention_bias=false moe_intermediate_size=1408 num_dense_layers=1 "
+     "num_experts=64 num_experts_per_tok=6 num_shared_experts=2 hidden_act=silu tie_word_embeddings=false "
+     "attention_dropout=0.0",
+     kStoredExperts},
+    {"hunyuan_v1_moe",
+     "HunYuanMoEV1ForCausalLM HunYuanMoEV1Model",
+     "Hunyuan-A13B",
+     "transformers 5.24 models/hunyuan_v1_moe",
+     build_decoder_family<configure_hunyuan_moe>,
+     "vocab_size=290943 hidden_size=4096 intermediate_size=11008 num_hidden_layers=32 num_attention_heads=32 "
+     "num_key_value_heads head_dim attention_bias=false num_experts|num_local_experts=1 "
+     "num_experts_per_tok|moe_topk=1 hidden_act=silu tie_word_embeddings=false attention_dropout=0.0",
+     kStoredExperts},
+    {"jetmoe",
+     "JetMoeForCausalLM JetMoeModel",
+     "JetMoE",
+     "transformers 5.24 models/jetmoe",
+     build_decoder_family<configure_jetmoe>,
+     "vocab_size=32000 hidden_size=2048 num_hidden_layers=12 num_key_value_heads=16 kv_channels|head_dim=128 "
+     "intermediate_size=5632 num_local_experts=8 num_experts_per_tok=2 tie_word_embeddings=true"},
+    {"youtu",
+     "YoutuForCausalLM YoutuModel",
+     "Youtu-LLM",
+     "transformers 5.24 models/youtu",
+     build_decoder_family<configure_youtu>,
+     "vocab_size=128256 hidden_size=2048 intermediate_size=6144 num_hidden_layers=32 num_attention_heads=16 "
+     "kv_lora_rank=512 q_lora_rank=1536 qk_rope_head_dim=64 v_head_dim=128 qk_nope_head_dim=128 "
+     "hidden_act=silu tie_word_embeddings=true attention_bias=false attention_dropout=0.0"},
+    {"deepseek_v32",
+     "DeepseekV32ForCausalLM DeepseekV32Model",
+     "DeepSeek-V3.2",
+     "transformers 5.24 models/deepseek_v32",
+     build_decoder_family<configure_deepseek_v32>,
+     "vocab_size=129280 hidden_size=7168 intermediate_size=18432 moe_intermediate_size=2048 "
+     "num_hidden_layers=61 num_attention_heads=128 n_shared_experts=1 "
+     "n_routed_experts|num_experts|num_local_experts=256 kv_lora_rank=512 q_lora_rank=1536 qk_rope_head_dim=64 "
+     "v_head_dim=128 qk_nope_head_dim=128 num_experts_per_tok=8 first_k_dense_replace=3 mlp_layer_types "
+     "index_head_dim=128 index_n_heads=64 attention_bias=false hidden_act=silu tie_word_embeddings=false "
+     "attention_dropout=0.0",
+     kStoredExperts},
+    {"longcat_flash",
+     "LongcatFlashForCausalLM LongcatFlashModel",
+     "LongCat-Flash",
+     "transformers 5.24 models/longcat_flash",
+     build_decoder_family<configure_longcat_flash>,
+     "vocab_size=131072 hidden_size=6144 num_hidden_layers|num_layers=28 num_attention_heads=64 "
+     "intermediate_size|ffn_hidden_size=12288 moe_intermediate_size|expert_ffn_hidden_size=2048 "
+     "num_experts_per_tok|moe_topk=12 n_routed_experts|num_local_experts=512 zero_expert_num=256 "
+     "router_bias=false kv_lora_rank=512 q_lora_rank=1536 qk_rope_head_dim=64 v_head_dim=128 "
+     "qk_nope_head_dim=128 tie_word_embeddings=false attention_bias=false attention_dropout=0.0",
+     kStoredExperts},
     {"dots1",
      "Dots1ForCausalLM Dots1Model",
      "dots.llm1",
@@ -924,6 +1229,53 @@ constexpr Family kFamilies[] = {
      "mamba_d_ssm=1024 mamba_n_heads=128 mamba_n_groups=1 mamba_d_state=256 mamba_d_conv=4 "
      "mamba_expand=2 mamba_conv_bias=true mamba_proj_bias=false projectors_bias=false "
      "mamba_rms_norm=false"},
+    {"lfm2",
+     "Lfm2ForCausalLM Lfm2Model",
+     "LFM2",
+     "transformers 5.24 models/lfm2",
+     build_decoder_family<configure_lfm2>,
+     "vocab_size=65536 hidden_size=2560 block_ff_dim|intermediate_size=12288 num_hidden_layers=32 "
+     "num_attention_heads=32 num_key_value_heads=8 tie_word_embeddings=true tie_embedding conv_bias=false "
+     "conv_L_cache=3 block_multiple_of=256 block_ffn_dim_multiplier=1.0 block_auto_adjust_ff_dim=true "
+     "full_attn_idxs layer_types"},
+    {"lfm2_moe",
+     "Lfm2MoeForCausalLM Lfm2MoeModel",
+     "LFM2, mixture of experts",
+     "transformers 5.24 models/lfm2_moe",
+     build_decoder_family<configure_lfm2_moe>,
+     "vocab_size=65536 hidden_size=2048 intermediate_size=7168 moe_intermediate_size=1792 num_hidden_layers=32 "
+     "num_attention_heads=32 num_key_value_heads=8 tie_word_embeddings=true tie_embedding conv_bias=false "
+     "conv_L_cache=3 num_dense_layers=2 num_experts_per_tok=4 num_experts=32 layer_types",
+     kStoredLfm2Moe},
+    {"granitemoehybrid",
+     "GraniteMoeHybridForCausalLM GraniteMoeHybridModel",
+     "Granite 4",
+     "transformers 5.24 models/granitemoehybrid",
+     build_decoder_family<configure_granitemoehybrid>,
+     "vocab_size=32000 hidden_size=4096 intermediate_size=11008 num_hidden_layers=32 num_attention_heads=32 "
+     "num_key_value_heads attention_bias=false num_local_experts=8 num_experts_per_tok=2 "
+     "shared_intermediate_size=1024 layer_types|layers_block_type mamba_n_heads=128 mamba_n_groups=1 "
+     "mamba_d_state=256 mamba_d_conv=4 mamba_expand=2 mamba_conv_bias=true mamba_proj_bias=false "
+     "hidden_act=silu tie_word_embeddings=false attention_dropout=0.0",
+     kStoredGranitemoe},
+    {"bamba",
+     "BambaForCausalLM BambaModel",
+     "Bamba",
+     "transformers 5.24 models/bamba",
+     build_decoder_family<configure_bamba>,
+     "vocab_size=128000 hidden_size=4096 intermediate_size=14336 num_hidden_layers=32 num_attention_heads=32 "
+     "num_key_value_heads=8 attention_bias=false mlp_bias=false attn_layer_indices mamba_n_heads=128 "
+     "mamba_n_groups=1 mamba_d_state=256 mamba_d_conv=4 mamba_expand=2 mamba_conv_bias=true "
+     "mamba_proj_bias=false hidden_act=silu tie_word_embeddings=false attention_dropout=0.0"},
+    {"olmo_hybrid",
+     "OlmoHybridForCausalLM OlmoHybridModel",
+     "OLMo Hybrid",
+     "transformers 5.24 models/olmo_hybrid",
+     build_decoder_family<configure_olmo_hybrid>,
+     "vocab_size=100352 hidden_size=3840 intermediate_size=11008 num_hidden_layers=32 num_attention_heads=30 "
+     "num_key_value_heads attention_bias=false layer_types linear_num_key_heads linear_num_value_heads "
+     "linear_key_head_dim linear_value_head_dim linear_conv_kernel_dim=4 hidden_act=silu "
+     "tie_word_embeddings=false attention_dropout=0.0"},
     {"rwkv",
      "RwkvForCausalLM RwkvModel",
      "RWKV 4",

@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 
 #include "model/llama_like.hpp"
+#include "model/module_weights.hpp"
 #include "model/moe.hpp"
 
 namespace membudget {
@@ -145,6 +146,82 @@ void configure_minicpm3(ConfigReader& config, DecoderPlan& plan) {
     layer.mlp.width = config.size("intermediate_size");
     layer.mlp.bias = config.flag("mlp_bias");
     layer.mlp.act = config.activation("hidden_act");
+    plan.step_unsupported = kCountedOnly;
+}
+
+void configure_youtu(ConfigReader& config, DecoderPlan& plan) {
+    read_decoder_sizes(config, plan);
+    LayerPlan& layer = plan.layer();
+    use_latent(layer.attention, read_latent(config, plan.hidden));
+    layer.mlp.width = config.size("intermediate_size");
+    layer.mlp.act = config.activation("hidden_act");
+}
+
+void configure_deepseek_v32(ConfigReader& config, DecoderPlan& plan) {
+    read_decoder_sizes(config, plan);
+    Latent latent = read_latent(config, plan.hidden);
+    latent.index_heads = config.size("index_n_heads", kLargestCount);
+    latent.index_dim = config.size("index_head_dim");
+    use_latent(plan.layer().attention, latent);
+    read_deepseek_experts(config, plan);
+    plan.step_unsupported = kNoIndexer;
+}
+
+namespace {
+
+/// A layer of LongCat-Flash has two of everything but the mixture, whose experts may be none at all
+/// [transformers models/longcat_flash/modeling_longcat_flash.py LongcatFlashDecoderLayer].
+void longcat_weights(BlockBuilder& b, const Latent& l, std::int64_t width, const MlpPlan::Experts& e, std::int64_t zero) {
+    constexpr Component attention = Component::attention;
+    const std::int64_t head = l.plain + l.rotated;
+    std::vector<int> parameters{
+        b.parameter("mlp.experts.gate_up_proj", {e.count + zero, 2 * e.width, l.hidden}, Component::experts),
+        b.parameter("mlp.experts.down_proj", {e.count, l.hidden, e.width}, Component::experts)};
+    for (const int index : b.linear_weights("mlp.router.classifier", l.hidden, e.count + zero, e.router_bias,
+                                            Component::router))
+        parameters.push_back(index);
+    experts_op(b, {"mlp", e.count, e.per_token, e.width}, std::move(parameters));
+    for (const std::string_view half : {"0", "1"}) {
+        const std::string module = join("self_attn", half);
+        const auto linear = [&](std::string_view name, std::int64_t in, std::int64_t out, bool bias) {
+            b.linear_weights(join(module, name), in, out, bias, attention);
+        };
+        if (l.query_rank == 0) {
+            linear("q_proj", l.hidden, l.heads * head, false);
+        } else {
+            linear("q_a_proj", l.hidden, l.query_rank, l.bias);
+            b.norm_weights(join(module, "q_a_layernorm"), l.query_rank, norms::rms);
+            linear("q_b_proj", l.query_rank, l.heads * head, false);
+        }
+        linear("kv_a_proj_with_mqa", l.hidden, l.rank + l.rotated, l.bias);
+        b.norm_weights(join(module, "kv_a_layernorm"), l.rank, norms::rms);
+        linear("kv_b_proj", l.rank, l.heads * (l.plain + l.value), false);
+        linear("o_proj", l.heads * l.value, l.hidden, l.bias);
+        gated_mlp_weights(b, join("mlps", half), l.hidden, width, false, Component::mlp);
+        b.norm_weights(join("input_layernorm", half), l.hidden, norms::rms);
+        b.norm_weights(join("post_attention_layernorm", half), l.hidden, norms::rms);
+    }
+}
+
+}  // namespace
+
+void configure_longcat_flash(ConfigReader& config, DecoderPlan& plan) {
+    read_decoder_sizes(config, plan);
+    const Latent latent = read_latent(config, plan.hidden);
+    LayerPlan& layer = plan.layer();
+    MlpPlan mlp;
+    read_experts(config, mlp, "n_routed_experts", "moe_intermediate_size");
+    mlp.experts.router_bias = config.flag("router_bias");
+    layer.attention.heads = layer.attention.kv_heads = latent.heads;
+    layer.attention.head_dim = latent.plain + latent.rotated;
+    layer.attention.rotary = -1;
+    layer.mlp.width = config.size("intermediate_size");
+    layer.arrangement = Arrangement::mixer_only;
+    layer.norms[0] = "input_layernorm.0";
+    layer.attention.weights = [latent, width = layer.mlp.width, experts = mlp.experts,
+                               zero = config.count_or("zero_expert_num", 0)](BlockBuilder& b) {
+        longcat_weights(b, latent, width, experts, zero);
+    };
     plan.step_unsupported = kCountedOnly;
 }
 

@@ -28,6 +28,9 @@ void use_latent(AttentionPlan& attention, const Latent& latent);
 void configure_deepseek(ConfigReader& config, DecoderPlan& plan);
 void configure_glm4_moe_lite(ConfigReader& config, DecoderPlan& plan);
 void configure_glm_moe_dsa(ConfigReader& config, DecoderPlan& plan);
+void configure_youtu(ConfigReader& config, DecoderPlan& plan);
+void configure_deepseek_v32(ConfigReader& config, DecoderPlan& plan);
+void configure_longcat_flash(ConfigReader& config, DecoderPlan& plan);
 void configure_minicpm3(ConfigReader& config, DecoderPlan& plan);
 
 }  // namespace membudget

@@ -54,8 +54,8 @@ void read_llama(ConfigReader& config, DecoderPlan& plan) {
     layer.attention.dropout = config.probability("attention_dropout");
     layer.mlp.width = config.size("intermediate_size");
     layer.mlp.bias = knows_and_sets(config, "mlp_bias");
-    layer.mlp.act =
-        config.activation(config.knows("hidden_act") ? "hidden_act" : "hidden_activation");
+    for (const std::string_view key : {"hidden_act", "hidden_activation"})
+        if (config.knows(key)) layer.mlp.act = config.activation(key);
 }
 
 void alternate_windows(DecoderPlan& plan, const std::vector<bool>& windowed, std::int64_t window) {

@@ -77,5 +77,16 @@ void configure_ernie4_5(ConfigReader& config, DecoderPlan& plan);
 void configure_hunyuan_dense(ConfigReader& config, DecoderPlan& plan);
 void configure_exaone4(ConfigReader& config, DecoderPlan& plan);
 void configure_arcee(ConfigReader& config, DecoderPlan& plan);
+void configure_helium(ConfigReader& config, DecoderPlan& plan);
+void configure_cwm(ConfigReader& config, DecoderPlan& plan);
+void configure_ministral(ConfigReader& config, DecoderPlan& plan);
+void configure_granite_swa(ConfigReader& config, DecoderPlan& plan);
+void configure_bitnet(ConfigReader& config, DecoderPlan& plan);
+void configure_hyperclovax(ConfigReader& config, DecoderPlan& plan);
+void configure_diffllama(ConfigReader& config, DecoderPlan& plan);
+void configure_nanochat(ConfigReader& config, DecoderPlan& plan);
+void configure_apertus(ConfigReader& config, DecoderPlan& plan);
+void configure_jais2(ConfigReader& config, DecoderPlan& plan);
+void configure_vaultgemma(ConfigReader& config, DecoderPlan& plan);
 
 }  // namespace membudget

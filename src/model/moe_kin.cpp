@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "model/llama_like.hpp"
+#include "model/module_weights.hpp"
 #include "model/moe.hpp"
 
 namespace membudget {
@@ -197,6 +198,173 @@ void configure_step3p5(ConfigReader& config, DecoderPlan& plan) {
         };
         return layer;
     });
+    plan.step_unsupported = kCountedOnly;
+}
+
+namespace {
+
+/// The mixture of layers that `mlp_layer_types` does not call dense; without it, of those from
+/// `first_k_dense_replace` on, where the class has that key, else from `first` on.
+std::vector<bool> read_sparse_layers(ConfigReader& config, std::int64_t layers, std::int64_t first) {
+    std::vector<bool> sparse;
+    if (config.knows("mlp_layer_types")) sparse = listed_sparse_layers(config, layers);
+    if (!sparse.empty()) return sparse;
+    if (config.knows("first_k_dense_replace")) first = config.count_or("first_k_dense_replace", first);
+    for (std::int64_t i = 0; i < layers; ++i) sparse.push_back(i >= first);
+    return sparse;
+}
+
+/// Experts beside `count` shared ones that are one network of their common width.
+void share_experts(MlpPlan& experts, std::int64_t count) {
+    experts.experts.shared = "shared_experts";
+    experts.experts.shared_width = detail::checked_mul(count, experts.experts.width);
+}
+
+}  // namespace
+
+void configure_granitemoeshared(ConfigReader& config, DecoderPlan& plan) {
+    configure_granitemoe(config, plan);
+    plan.layer().extra = granite_shared_mlp(config, plan.hidden);
+    plan.step_unsupported = kCountedOnly;
+}
+
+WeightsOnly granite_shared_mlp(ConfigReader& config, std::int64_t hidden) {
+    const std::int64_t width = config.count_or("shared_intermediate_size", 0, kLargestWidth);
+    return [hidden, width](BlockBuilder& b) {
+        if (width == 0) return;
+        b.linear_weights("shared_mlp.input_linear", hidden, 2 * width, false, Component::mlp);
+        b.linear_weights("shared_mlp.output_linear", width, hidden, false, Component::mlp);
+    };
+}
+
+void configure_flex_olmo(ConfigReader& config, DecoderPlan& plan) {
+    configure_olmo2(config, plan);
+    read_experts(config, plan.layer().mlp, "num_experts", "intermediate_size");
+    plan.step_unsupported = kCountedOnly;
+}
+
+void configure_exaone_moe(ConfigReader& config, DecoderPlan& plan) {
+    read_llama(config, plan);
+    plan.layer().attention.qk_norm = QkNorm::per_head;
+    MlpPlan experts = plan.layer().mlp;
+    read_experts(config, experts, "num_experts", "moe_intermediate_size");
+    share_experts(experts, config.count_or("num_shared_experts", 0));
+    mix_experts(plan, experts, read_sparse_layers(config, plan.layer_count, 1));
+    plan.step_unsupported = kCountedOnly;
+}
+
+void configure_solar_open(ConfigReader& config, DecoderPlan& plan) {
+    read_decoder_sizes(config, plan);
+    AttentionPlan& attention = plan.layer().attention;
+    read_heads(config, plan.hidden, attention);
+    attention.bias = config.flag("attention_bias");
+    read_experts(config, plan.layer().mlp, "n_routed_experts", "moe_intermediate_size");
+    share_experts(plan.layer().mlp, config.count_or("n_shared_experts", 0));
+    plan.step_unsupported = kCountedOnly;
+}
+
+void configure_mellum(ConfigReader& config, DecoderPlan& plan) {
+    read_llama(config, plan);
+    plan.layer().attention.qk_norm = QkNorm::per_head;
+    MlpPlan experts = plan.layer().mlp;
+    read_experts(config, experts, "num_local_experts", "moe_intermediate_size");
+    mix_experts(plan, experts, read_sparse_layers(config, plan.layer_count, 0));
+    plan.step_unsupported = kCountedOnly;
+}
+
+void configure_hy_v3(ConfigReader& config, DecoderPlan& plan) {
+    configure_exaone_moe(config, plan);
+    for (LayerPlan& layer : plan.kinds) {
+        layer.mlp.experts.shared_bias = layer.mlp.bias;
+        if (layer.mlp.experts.count > 0) layer.mlp.bias = false;
+    }
+}
+
+void configure_cohere2_moe(ConfigReader& config, DecoderPlan& plan) {
+    configure_cohere(config, plan);
+    plan.norm = norms::rms;
+    LayerPlan& layer = plan.layer();
+    MlpPlan experts = layer.mlp;
+    read_experts(config, experts, "num_experts", "intermediate_size");
+    share_experts(experts, config.count_or("num_shared_experts", 0));
+    layer.mlp.width = config.size_or("prefix_dense_intermediate_size", layer.mlp.width);
+    mix_experts(plan, experts, read_sparse_layers(config, plan.layer_count, 0));
+    plan.step_unsupported = kCountedOnly;
+}
+
+void configure_afmoe(ConfigReader& config, DecoderPlan& plan) {
+    read_llama(config, plan);
+    LayerPlan& layer = plan.layer();
+    layer.arrangement = Arrangement::sandwich;
+    layer.norms[1] = "post_attention_layernorm";
+    layer.norms[2] = "pre_mlp_layernorm";
+    layer.norms[3] = "post_mlp_layernorm";
+    AttentionPlan& attention = layer.attention;
+    attention.qk_norm = QkNorm::per_head;
+    MlpPlan experts = layer.mlp;
+    read_experts(config, experts, "num_experts", "moe_intermediate_size");
+    experts.experts.router = "router.gate";
+    share_experts(experts, config.count_or("num_shared_experts", 0));
+    const std::int64_t dense = config.count_or("num_dense_layers", 0);
+    std::vector<bool> sparse;
+    for (std::int64_t i = 0; i < plan.layer_count; ++i) sparse.push_back(i >= dense);
+    mix_experts(plan, experts, sparse);
+    for (LayerPlan& kind : plan.kinds)
+        kind.extra = [hidden = plan.hidden, width = kind.attention.heads * kind.attention.head_dim,
+                      count = kind.mlp.experts.count](BlockBuilder& b) {
+            b.linear_weights("self_attn.gate_proj", hidden, width, false, Component::attention);
+            if (count == 0) return;
+            b.parameter("mlp.expert_bias", {count}, Component::router);
+            b.parameter_named("mlp.expert_bias").trainable = false;
+        };
+    plan.step_unsupported = kCountedOnly;
+}
+
+void configure_hunyuan_moe(ConfigReader& config, DecoderPlan& plan) {
+    configure_hunyuan_dense(config, plan);
+    MlpPlan& mlp = plan.layer().mlp;
+    mlp.experts.count = config.size("num_experts", kLargestCount);
+    mlp.experts.width = mlp.width;
+    // One number for all layers, or a list of one for each.
+    const KeyTree* chosen = config.raw("num_experts_per_tok");
+    const bool listed = chosen != nullptr && chosen->is(KeyTree::Kind::array);
+    const std::vector<std::int64_t> numbers = listed ? config.sizes("num_experts_per_tok") : std::vector<std::int64_t>{};
+    mlp.experts.per_token = listed ? (numbers.empty() ? 1 : numbers.front())
+                                   : config.size("num_experts_per_tok", kLargestCount);
+    mlp.experts.router = "gate.wg";
+    mlp.experts.shared = "shared_mlp";
+    mlp.experts.shared_width = mlp.width;
+}
+
+void configure_jetmoe(ConfigReader& config, DecoderPlan& plan) {
+    read_decoder_sizes(config, plan);
+    const std::int64_t hidden = plan.hidden;
+    const std::int64_t count = config.size("num_local_experts", kLargestCount);
+    const std::int64_t per_token = config.size("num_experts_per_tok", kLargestCount);
+    const std::int64_t width = config.size("intermediate_size");
+    const std::int64_t head = config.size("kv_channels");
+    const std::int64_t kv_heads = config.size("num_key_value_heads", kLargestCount);
+    LayerPlan& layer = plan.layer();
+    layer.attention.heads = detail::checked_mul(kv_heads, per_token);
+    layer.attention.kv_heads = kv_heads;
+    layer.attention.head_dim = head;
+    layer.attention.rotary = -1;
+    layer.mlp.width = width;
+    // Experts of queries and of outputs too (arXiv:2404.07413).
+    const auto mixture = [=](BlockBuilder& b, const std::string& module, std::int64_t inner, std::int64_t in_width) {
+        b.parameter(module + ".bias", {hidden}, Component::experts);
+        std::vector<int> parameters{
+            b.parameter(module + ".input_linear.weight", {count, in_width, hidden}, Component::experts),
+            b.parameter(module + ".output_linear.weight", {count, hidden, inner}, Component::experts)};
+        const std::vector<int> router = b.linear_weights(module + ".router.layer", hidden, count, false, Component::router);
+        parameters.insert(parameters.end(), router.begin(), router.end());
+        experts_op(b, {module, count, per_token, inner}, std::move(parameters));
+    };
+    layer.attention.weights = [=](BlockBuilder& b) {
+        mixture(b, "self_attention.experts", kv_heads * head, kv_heads * head);
+        b.linear_weights("self_attention.kv_proj", hidden, 2 * kv_heads * head, false, Component::attention);
+    };
+    layer.mlp.weights = [=](BlockBuilder& b) { mixture(b, "mlp", width, 2 * width); };
     plan.step_unsupported = kCountedOnly;
 }
 

@@ -29,6 +29,7 @@ logging.disable(logging.WARNING)
 import torch  # noqa: E402
 import transformers  # noqa: E402
 from transformers.conversion_mapping import get_model_conversion_mapping  # noqa: E402
+from transformers.models.auto.configuration_auto import CONFIG_MAPPING  # noqa: E402
 from transformers.core_model_loading import (  # noqa: E402
     PrefixChange,
     WeightTransform,
@@ -44,7 +45,15 @@ RENAMED_CLASSES = {
     "LLaMAForCausalLM": "LlamaForCausalLM",
     "KimiK25ForConditionalGeneration": "Kimi_K25ForConditionalGeneration",
     "MiniMaxM3ForCausalLM": "MiniMaxM3VLForCausalLM",
+    "ExaoneForCausalLM": "LlamaForCausalLM",
+    "InternLM3ForCausalLM": "LlamaForCausalLM",
+    "IQuestCoderForCausalLM": "LlamaForCausalLM",
+    "SarvamMoEForCausalLM": "Glm4MoeForCausalLM",
+    "SarvamMLAForCausalLM": "DeepseekV3ForCausalLM",
 }
+
+# Model types with a configuration of their own whose models are another type's class.
+BORROWED_CLASSES = {"exaone", "internlm3", "iquestcoder", "sarvam_moe", "sarvam_mla"}
 
 # Classes that only the repository of their weights holds, though Transformers has one of the same name or model type.
 # Its keys and its modules are others.
@@ -130,6 +139,11 @@ EXPLAINED = (
         tensors=lambda _, theirs: dataclasses.replace(theirs, stored=None),
     ),
     Explained(
+        r"^OlmoHybridForCausalLM$",
+        "files hold the convolution in three parts of unequal size",
+        tensors=lambda _, theirs: dataclasses.replace(theirs, stored=None),
+    ),
+    Explained(
         r"^GlmMoeDsaForCausalLM$",
         "counted with an indexer in every layer, as the class was when the configs were published; "
         "a note of the report says what sharing saves",
@@ -169,7 +183,9 @@ def build(model_class: type, config: Json) -> torch.nn.Module:
     try:
         with torch.device("meta"):
             if hasattr(model_class, "config_class"):
-                return model_class(model_class.config_class.from_dict(config))
+                borrowed = config.get("model_type") in BORROWED_CLASSES
+                config_class = CONFIG_MAPPING[config["model_type"]] if borrowed else model_class.config_class
+                return model_class(config_class.from_dict(config))
             return model_class.from_config(config)
     except Exception as error:
         raise Refused(f"{type(error).__name__}: {str(error).splitlines()[0] if str(error) else ''}") from error
