@@ -25,6 +25,8 @@ struct Technique {
     std::string_view cost;      ///< no technique is free
     std::string_view limits;
     std::string_view measure;   ///< what to measure again after turning it
+    /// A second term that goes with the first, and may be live when that is gone; or empty.
+    std::string_view also = {};
     /// The phases whose peak it can lower: bit i for Phase i.
     unsigned phases = 0;
     /// Whether a change of the knob from `from` to `to` (null: absent) turns the technique on;

@@ -383,6 +383,7 @@ constexpr Technique kTechniques[] = {
                 "computed chunk by chunk",
         .limits = "only the logits and what the loss makes of them; metrics get no logits",
         .measure = "the time of the loss, and the peak: it can move into the blocks",
+        .also = "activations/loss",
         .phases = kActivationsLive,
         .turned_on = avoids_logits,
         .patch = fuse_loss,
