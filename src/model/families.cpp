@@ -101,7 +101,16 @@ constexpr std::string_view kStoredStep3p5 =
 constexpr std::string_view kStoredStep3p7 =
     "^model.language_model.=model. .mlp.gate.=.moe.gate. .mlp.experts.gate_up_proj=.moe.{gate_proj,up_proj}.weight "
     ".mlp.experts.down_proj=.moe.down_proj.weight .mlp.shared_experts.=.share_expert. "
-    "^model.multi_modal_projector.=vit_large_projector.";
+    "^model.multi_modal_projector.=vit_large_projector. "
+    "^model.vision_model.embeddings.patch_embedding.=vision_model.conv1. "
+    "^model.vision_model.embeddings.position_embedding.weight=vision_model.positional_embedding "
+    "^model.vision_model.pre_layernorm.=vision_model.ln_pre. ^model.vision_model.downsampler=vision_model.vit_downsampler "
+    "^model.vision_model.layers.=vision_model.transformer.resblocks. resblocks.{}.lambda_1=resblocks.{}.ls_1.gamma "
+    "resblocks.{}.lambda_2=resblocks.{}.ls_2.gamma resblocks.{}.mlp.fc1.=resblocks.{}.mlp.c_fc. "
+    "resblocks.{}.mlp.fc2.=resblocks.{}.mlp.c_proj. resblocks.{}.layernorm_before.=resblocks.{}.ln_1. "
+    "resblocks.{}.layernorm_after.=resblocks.{}.ln_2. resblocks.{}.self_attn.=resblocks.{}.attn. "
+    "resblocks.{}.attn.q_proj.=resblocks.{}.attn.in_proj_ resblocks.{}.attn.k_proj.=resblocks.{}.attn.in_proj_ "
+    "resblocks.{}.attn.v_proj.=resblocks.{}.attn.in_proj_";
 constexpr std::string_view kStoredKimiK25 =
     "^lm_head.=language_model.lm_head. ^model.language_model.=language_model.model. "
     "^model.mm_projector.=mm_projector. ^model.vision_tower.=vision_tower. ^vision_tower.layers.=vision_tower.encoder.blocks. "
