@@ -74,7 +74,8 @@ struct Estimate {
 /// The techniques that apply to this job, each with what it saves, largest saving at the peak first.
 struct TechniqueSaving {
     const Technique* technique = nullptr;
-    std::string_view term;       ///< the technique's, or the one that goes with it and is live instead
+    /// The technique's own, or, where that is not live, the one of its others which it lowers most.
+    std::string_view term;
     /// Bytes of its term at the peak: what it addresses.
     Bytes term_bytes;
     /// Found by estimating the changed job; absent where it cannot be derived (stated terms).

@@ -50,10 +50,10 @@ std::optional<TechniqueSaving> saving_of(const Technique& technique, const Docum
     out.technique = &technique;
     out.term = technique.term;
     out.term_bytes = at_peak(now.ledger, out.term);
-    if (out.term_bytes == Bytes(0) && !technique.also.empty()) {
-        out.term_bytes = at_peak(now.ledger, technique.also);
-        if (out.term_bytes > Bytes(0)) out.term = technique.also;
-    }
+    const bool own_is_live = out.term_bytes > Bytes(0);
+    Bytes with_others = out.term_bytes;
+    for (const std::string_view other : technique.also)
+        if (!other.empty()) with_others += at_peak(now.ledger, other);
     out.change = describe_patch(document.tree, changed->tree);
 
     const Phase phase = now.ledger.peak.phase;
@@ -63,11 +63,20 @@ std::optional<TechniqueSaving> saving_of(const Technique& technique, const Docum
         out.note = std::move(why);
         return out;
     };
-    if (out.term_bytes == Bytes(0)) return is_idle(fmt::format("{} is not live at the peak", out.term));
+    if (with_others == Bytes(0)) return is_idle(fmt::format("{} is not live at the peak", out.term));
     if (!reaches) return is_idle(fmt::format("the peak is in the {}", name_of(phase)));
 
     const Step then = simulate_step(*job, Bound::point, Detail::bytes);
     out.term_saves = out.term_bytes - at_peak(then, out.term);
+    for (const std::string_view other : technique.also) {
+        if (other.empty() || own_is_live) continue;
+        const Bytes bytes = at_peak(now.ledger, other);
+        const Bytes saves = bytes - at_peak(then, other);
+        if (saves <= *out.term_saves) continue;
+        out.term = other;
+        out.term_bytes = bytes;
+        out.term_saves = saves;
+    }
     out.peak_saves = now.ledger.allocated.point - Bytes(then.profile.peak);
     if (*out.term_saves == Bytes(0) && is_stated(now.job, out.term)) {
         // The file states the term as it is now; only its author knows what it would become.
