@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "model/module_weights.hpp"
+
 namespace membudget {
 namespace {
 
@@ -11,26 +13,6 @@ constexpr Component kVision = Component::vision;
 std::int64_t patch_count(std::int64_t image, std::int64_t patch) {
     const std::int64_t side = std::max<std::int64_t>(1, image / patch);
     return side * side;
-}
-
-/// An attention whose projections are q, k, v and `o`, all with biases.
-void attention(BlockBuilder& b, std::string_view module, std::string_view o, std::int64_t hidden) {
-    for (const std::string_view name : {"k_proj", "v_proj", "q_proj"})
-        b.linear_weights(join(module, name), hidden, hidden, true, kVision);
-    b.linear_weights(join(module, o), hidden, hidden, true, kVision);
-}
-
-void plain_mlp(BlockBuilder& b, std::string_view module, std::string_view up, std::string_view down,
-               std::int64_t hidden, std::int64_t width) {
-    b.linear_weights(join(module, up), hidden, width, true, kVision);
-    b.linear_weights(join(module, down), width, hidden, true, kVision);
-}
-
-void gated_mlp(BlockBuilder& b, std::string_view module, std::int64_t hidden, std::int64_t width,
-               bool bias) {
-    b.linear_weights(join(module, "gate_proj"), hidden, width, bias, kVision);
-    b.linear_weights(join(module, "up_proj"), hidden, width, bias, kVision);
-    b.linear_weights(join(module, "down_proj"), width, hidden, bias, kVision);
 }
 
 }  // namespace
@@ -56,7 +38,7 @@ void add_qwen2_vision(Parts& parts, ConfigReader& outer) {
         b.norm_weights("norm2", hidden, norms::layer, kVision);
         b.linear_weights("attn.qkv", hidden, 3 * hidden, true, kVision);
         b.linear_weights("attn.proj", hidden, hidden, true, kVision);
-        plain_mlp(b, "mlp", "fc1", "fc2", hidden, width);
+        plain_mlp_weights(b, "mlp", "fc1", "fc2", hidden, width, true, kVision);
     }, config.size("depth", kLargestCount));
     parts.add("model.visual.merger.", "merger", [&](BlockBuilder& b) {
         b.norm_weights("ln_q", hidden, norms::layer, kVision);
@@ -86,7 +68,7 @@ void add_qwen2_5_vision(Parts& parts, ConfigReader& outer) {
         b.norm_weights("norm2", hidden, norms::rms, kVision);
         b.linear_weights("attn.qkv", hidden, 3 * hidden, true, kVision);
         b.linear_weights("attn.proj", hidden, hidden, true, kVision);
-        gated_mlp(b, "mlp", hidden, width, true);
+        gated_mlp_weights(b, "mlp", hidden, width, true, kVision);
     }, config.size("depth", kLargestCount));
     parts.add("model.visual.merger.", "merger", [&](BlockBuilder& b) {
         b.norm_weights("ln_q", hidden, norms::rms, kVision);
@@ -128,7 +110,7 @@ void add_qwen3_vision(Parts& parts, ConfigReader& outer, bool deep) {
         b.norm_weights("norm2", hidden, norms::layer, kVision);
         b.linear_weights("attn.qkv", hidden, 3 * hidden, true, kVision);
         b.linear_weights("attn.proj", hidden, hidden, true, kVision);
-        plain_mlp(b, "mlp", "linear_fc1", "linear_fc2", hidden, width);
+        plain_mlp_weights(b, "mlp", "linear_fc1", "linear_fc2", hidden, width, true, kVision);
     }, config.size("depth", kLargestCount));
     parts.add("model.visual.merger.", "merger", [&](BlockBuilder& b) { merger(b, hidden); });
     // Features of some layers join the decoder on their own; they are normalised after the merge.
@@ -162,14 +144,14 @@ void add_glm4v_vision(Parts& parts, ConfigReader& outer) {
         b.norm_weights("norm2", hidden, norms::rms, kVision);
         b.linear_weights("attn.qkv", hidden, 3 * hidden, bias, kVision);
         b.linear_weights("attn.proj", hidden, hidden, false, kVision);
-        gated_mlp(b, "mlp", hidden, out, false);
+        gated_mlp_weights(b, "mlp", hidden, out, false, kVision);
     }, config.size("depth", kLargestCount));
     parts.add("model.visual.", "merger", [&](BlockBuilder& b) {
         b.norm_weights("post_layernorm", hidden, norms::rms, kVision);
         convolution(b, "downsample", out, hidden, {merge, merge}, true);
         b.linear_weights("merger.proj", out, out, false, kVision);
         b.norm_weights("merger.post_projection_norm", out, norms::layer, kVision);
-        gated_mlp(b, "merger", out, width, false);
+        gated_mlp_weights(b, "merger", out, width, false, kVision);
     });
 }
 
@@ -195,8 +177,8 @@ void add_llama4_vision(Parts& parts, ConfigReader& outer, std::int64_t text_hidd
         b.norm_weights("layernorm_post", hidden, norms::layer, kVision);
     });
     parts.add("vision_model.model.layers.{}.", "vision layer", [&](BlockBuilder& b) {
-        attention(b, "self_attn", "o_proj", hidden);
-        plain_mlp(b, "mlp", "fc1", "fc2", hidden, width);
+        attention_weights(b, "self_attn", biased_attention(hidden, kVision));
+        plain_mlp_weights(b, "mlp", "fc1", "fc2", hidden, width, true, kVision);
         b.norm_weights("input_layernorm", hidden, norms::layer, kVision);
         b.norm_weights("post_attention_layernorm", hidden, norms::layer, kVision);
     }, config.size("num_hidden_layers", kLargestCount));
@@ -235,7 +217,7 @@ void add_internvit(Parts& parts, ConfigReader& outer, std::int64_t text_hidden) 
             b.norm_weights("attn.k_norm", hidden, norms::rms, kVision);
         }
         b.linear_weights("attn.proj", hidden, hidden, true, kVision);
-        plain_mlp(b, "mlp", "fc1", "fc2", hidden, width);
+        plain_mlp_weights(b, "mlp", "fc1", "fc2", hidden, width, true, kVision);
         b.norm_weights("norm1", hidden, norm, kVision);
         b.norm_weights("norm2", hidden, norm, kVision);
     }, config.size("num_hidden_layers", kLargestCount));
