@@ -56,6 +56,7 @@ Block build_stem(const EncoderPlan& plan, const std::vector<Tensor>& shared) {
     attributes.heads = plan.heads;
     if (plan.masks_embeddings) attributes.form = AttentionForm::disentangled;
     if (plan.masks_embeddings) relative_stem(b, plan, shared);
+    if (plan.extra) plan.extra(b);
     return std::move(b).finish(x);
 }
 
@@ -178,7 +179,9 @@ int HeadBuilder::pooled(int x) {
 }
 
 int HeadBuilder::word_scores(int x) {
-    const std::int64_t width = plan_.embedding_width > 0 ? plan_.embedding_width : plan_.hidden;
+    const std::int64_t width = plan_.mlm_width > 0         ? plan_.mlm_width
+                               : plan_.embedding_width > 0 ? plan_.embedding_width
+                                                           : plan_.hidden;
     int y = builder_.linear(x, plan_.mlm_dense, width, true, place::head);
     y = builder_.activation(y, plan_.mlm_act, plan_.mlm_activation, place::head);
     y = builder_.norm(y, plan_.mlm_norm, norms::layer, place::head);

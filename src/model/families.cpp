@@ -19,6 +19,7 @@
 #include "model/moe.hpp"
 #include "model/multimodal.hpp"
 #include "model/seq2seq.hpp"
+#include "model/speech.hpp"
 #include "model/vit.hpp"
 
 namespace membudget {
@@ -1418,7 +1419,7 @@ constexpr Family kFamilies[] = {
      "Step 3.7",
      "transformers 5.24 models/step3p7, without the layers that predict further tokens",
      build_parts_family<configure_step3p7>,
-     "text_config vision_config tie_word_embeddings projector_bias=false",
+     "text_config vision_config tie_word_embeddings=false projector_bias=false",
      kStoredStep3p7},
     {"minimax_m3_vl",
      "MiniMaxM3SparseForConditionalGeneration",
@@ -1497,6 +1498,33 @@ constexpr Family kFamilies[] = {
      "vocab_size=30527 hidden_size=768 num_hidden_layers=12 num_attention_heads=12 "
      "intermediate_size=3072 max_position_embeddings=512 relative_attention_num_buckets=32 "
      "tie_word_embeddings=true"},
+    {"ernie",
+     "ErnieForMaskedLM ErnieModel ErnieForSequenceClassification ErnieForPreTraining",
+     "ERNIE 1 to 3",
+     "transformers 5.24 models/ernie",
+     build_encoder_family<configure_ernie>,
+     "vocab_size=30522 hidden_size=768 num_hidden_layers=12 num_attention_heads=12 intermediate_size=3072 "
+     "hidden_act=gelu max_position_embeddings=512 type_vocab_size=2 tie_word_embeddings=true "
+     "hidden_dropout_prob=0.1 attention_probs_dropout_prob=0.1 is_decoder=false add_cross_attention=false "
+     "use_task_id=false task_type_vocab_size=3"},
+    {"roformer",
+     "RoFormerForMaskedLM RoFormerModel RoFormerForSequenceClassification",
+     "RoFormer",
+     "transformers 5.24 models/roformer",
+     build_encoder_family<configure_roformer>,
+     "vocab_size=50000 hidden_size=768 num_hidden_layers=12 num_attention_heads=12 intermediate_size=3072 "
+     "hidden_act=gelu max_position_embeddings=1536 type_vocab_size=2 tie_word_embeddings=true "
+     "hidden_dropout_prob=0.1 attention_probs_dropout_prob=0.1 is_decoder=false add_cross_attention=false "
+     "embedding_size"},
+    {"rembert",
+     "RemBertForMaskedLM RemBertModel RemBertForSequenceClassification",
+     "RemBERT",
+     "transformers 5.24 models/rembert",
+     build_encoder_family<configure_rembert>,
+     "vocab_size=250300 hidden_size=1152 num_hidden_layers=32 num_attention_heads=18 intermediate_size=4608 "
+     "hidden_act=gelu max_position_embeddings=512 type_vocab_size=2 tie_word_embeddings=false "
+     "hidden_dropout_prob=0.0 attention_probs_dropout_prob=0.0 is_decoder=false add_cross_attention=false "
+     "input_embedding_size=256 output_embedding_size=1664"},
     {"deberta-v2",
      "DebertaV2ForMaskedLM DebertaV2Model DebertaV2ForSequenceClassification",
      "DeBERTa v2 and v3",
@@ -1609,6 +1637,53 @@ constexpr Family kFamilies[] = {
      "encoder_ffn_dim=1536 d_model=384 max_source_positions=1500 max_target_positions=448 "
      "dropout=0.0 attention_dropout=0.0 activation_dropout=0.0 activation_function=gelu "
      "tie_word_embeddings=true"},
+    {"plbart",
+     "PLBartForConditionalGeneration PLBartModel",
+     "PLBART",
+     "transformers 5.24 models/plbart",
+     build_parts_family<configure_plbart>,
+     "vocab_size=50005 max_position_embeddings=1024 encoder_layers=6 encoder_ffn_dim=3072 "
+     "encoder_attention_heads=12 decoder_layers=6 decoder_ffn_dim=3072 decoder_attention_heads=12 d_model=768 "
+     "dropout=0.1 attention_dropout=0.1 activation_dropout=0.0 activation_function=gelu "
+     "tie_word_embeddings=true"},
+    {"blenderbot",
+     "BlenderbotForConditionalGeneration BlenderbotModel",
+     "BlenderBot",
+     "transformers 5.24 models/blenderbot",
+     build_parts_family<configure_blenderbot>,
+     "vocab_size=8008 max_position_embeddings=128 encoder_layers=2 encoder_ffn_dim=10240 "
+     "encoder_attention_heads=32 decoder_layers=24 decoder_ffn_dim=10240 decoder_attention_heads=32 "
+     "d_model=2560 dropout=0.1 attention_dropout=0.0 activation_dropout=0.0 activation_function=gelu "
+     "tie_word_embeddings=true"},
+    {"blenderbot-small",
+     "BlenderbotSmallForConditionalGeneration BlenderbotSmallModel",
+     "BlenderBot, small",
+     "transformers 5.24 models/blenderbot_small",
+     build_parts_family<configure_blenderbot_small>,
+     "vocab_size=50265 max_position_embeddings=512 encoder_layers=8 encoder_ffn_dim=2048 "
+     "encoder_attention_heads=16 decoder_layers=8 decoder_ffn_dim=2048 decoder_attention_heads=16 d_model=512 "
+     "dropout=0.1 attention_dropout=0.0 activation_dropout=0.0 activation_function=gelu "
+     "tie_word_embeddings=true"},
+    {"wav2vec2",
+     "Wav2Vec2ForCTC Wav2Vec2Model Wav2Vec2ForSequenceClassification",
+     "wav2vec 2.0",
+     "transformers 5.24 models/wav2vec2",
+     build_parts_family<configure_wav2vec2>,
+     "vocab_size=32 hidden_size=768 num_hidden_layers=12 intermediate_size=3072 feat_extract_norm=group "
+     "conv_dim=[512,512,512,512,512,512,512] conv_kernel=[10,3,3,3,3,2,2] conv_bias=false "
+     "num_conv_pos_embeddings=128 num_conv_pos_embedding_groups=16 mask_time_prob=0.05 mask_feature_prob=0.0 "
+     "classifier_proj_size=256 use_weighted_layer_sum=false do_stable_layer_norm=false adapter_attn_dim "
+     "add_adapter=false"},
+    {"hubert",
+     "HubertForCTC HubertModel HubertForSequenceClassification",
+     "HuBERT",
+     "transformers 5.24 models/hubert",
+     build_parts_family<configure_hubert>,
+     "vocab_size=32 hidden_size=768 num_hidden_layers=12 intermediate_size=3072 feat_extract_norm=group "
+     "conv_dim=[512,512,512,512,512,512,512] conv_kernel=[10,3,3,3,3,2,2] conv_bias=false "
+     "num_conv_pos_embeddings=128 num_conv_pos_embedding_groups=16 mask_time_prob=0.05 mask_feature_prob=0.0 "
+     "classifier_proj_size=256 use_weighted_layer_sum=false feat_proj_layer_norm=true "
+     "conv_pos_batch_norm=false"},
     {"vit",
      "ViTForImageClassification ViTModel",
      "ViT",
@@ -1667,6 +1742,20 @@ constexpr Family kFamilies[] = {
      build_parts_family<configure_convnext>,
      "num_channels=3 patch_size=4 hidden_sizes=[96,192,384,768] depths=[3,3,9,3] "
      "layer_scale_init_value=1e-06"},
+    {"convnextv2",
+     "ConvNextV2ForImageClassification ConvNextV2Model",
+     "ConvNeXt V2",
+     "transformers 5.24 models/convnextv2",
+     build_parts_family<configure_convnextv2>,
+     "num_channels=3 patch_size=4 hidden_sizes=[96,192,384,768] depths=[3,3,9,3]"},
+    {"dinov3_vit",
+     "DINOv3ViTModel",
+     "DINOv3",
+     "transformers 5.24 models/dinov3_vit",
+     build_parts_family<configure_dinov3_vit>,
+     "patch_size=16 hidden_size=384 intermediate_size=1536 num_hidden_layers=12 num_channels=3 query_bias=true "
+     "key_bias=false value_bias=true proj_bias=true mlp_bias=true use_gated_mlp=false num_register_tokens=0",
+     "^model.layer.=layer."},
     {"resnet",
      "ResNetForImageClassification ResNetModel",
      "ResNet",

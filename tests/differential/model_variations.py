@@ -197,6 +197,18 @@ GRANITE_HYBRID = {
     "mamba_d_state": 8,
 }
 
+SPEECH = {
+    "hidden_size": 64,
+    "intermediate_size": 96,
+    "num_hidden_layers": 3,
+    "num_attention_heads": 4,
+    "conv_dim": [32, 48],
+    "conv_stride": [5, 2],
+    "conv_kernel": [10, 3],
+    "num_conv_pos_embeddings": 8,
+    "num_conv_pos_embedding_groups": 4,
+}
+
 FAMILIES = (
     Family(
         "llama",
@@ -540,6 +552,16 @@ FAMILIES = (
     Family("granitemoehybrid", "GraniteMoeHybridForCausalLM", GRANITE_HYBRID, {"layer_types": [["mamba", "attention"] * 2, ["attention"] * 4], "num_local_experts": [0, 2], "shared_intermediate_size": [80], "mamba_n_groups": [2], "mamba_d_state": [16], "mamba_conv_bias": [False], "mamba_proj_bias": [True], **BIAS, **TIED}),
     Family("bamba", "BambaForCausalLM", {**GQA, "mamba_n_heads": 8, "mamba_d_head": 16}, {"attn_layer_indices": [[1, 3], []], "mamba_n_groups": [2], "mamba_conv_bias": [False], "mamba_proj_bias": [True], **BIAS, **MLP_BIAS, **TIED}),
     Family("olmo_hybrid", "OlmoHybridForCausalLM", {**GQA, "num_hidden_layers": 4}, {"layer_types": [["full_attention", "linear_attention"] * 2], "linear_num_key_heads": [2], "linear_num_value_heads": [2], "linear_key_head_dim": [8], "linear_value_head_dim": [12], "linear_conv_kernel_dim": [3], **BIAS, **TIED}),
+    Family("ernie", "ErnieForMaskedLM ErnieModel ErnieForSequenceClassification ErnieForPreTraining", BERT, {**TIED, "use_task_id": [True], "task_type_vocab_size": [4]}),
+    Family("roformer", "RoFormerForMaskedLM RoFormerModel RoFormerForSequenceClassification", BERT, {**TIED, "embedding_size": [32]}),
+    Family("rembert", "RemBertForMaskedLM RemBertModel RemBertForSequenceClassification", {**BERT, "input_embedding_size": 24, "output_embedding_size": 40}, {"input_embedding_size": [32], "output_embedding_size": [48]}),
+    Family("plbart", "PLBartForConditionalGeneration PLBartModel", SEQ2SEQ, TIED),
+    Family("blenderbot", "BlenderbotForConditionalGeneration BlenderbotModel", SEQ2SEQ, TIED),
+    Family("blenderbot-small", "BlenderbotSmallForConditionalGeneration BlenderbotSmallModel", SEQ2SEQ, TIED),
+    Family("wav2vec2", "Wav2Vec2ForCTC Wav2Vec2Model Wav2Vec2ForSequenceClassification", SPEECH, {"feat_extract_norm": ["layer"], "conv_bias": [True], "do_stable_layer_norm": [True], "adapter_attn_dim": [6], "mask_time_prob": [0.0], "mask_feature_prob": [0.1], "use_weighted_layer_sum": [True], "conv_dim": [[24, 24]], "num_conv_pos_embedding_groups": [8]}),
+    Family("hubert", "HubertForCTC HubertModel HubertForSequenceClassification", SPEECH, {"feat_extract_norm": ["layer"], "conv_bias": [True], "do_stable_layer_norm": [True], "feat_proj_layer_norm": [False], "conv_pos_batch_norm": [True], "mask_time_prob": [0.0], "use_weighted_layer_sum": [True]}),
+    Family("convnextv2", "ConvNextV2ForImageClassification ConvNextV2Model", {"hidden_sizes": [8, 16, 24, 32], "depths": [1, 2, 1, 1]}, {"patch_size": [2], "num_channels": [1], "id2label": [{"0": "a", "1": "b", "2": "c"}]}),
+    Family("dinov3_vit", "DINOv3ViTModel", VIT, {"num_register_tokens": [4], "use_gated_mlp": [True], "key_bias": [True], "query_bias": [False], "proj_bias": [False], "mlp_bias": [False], "num_channels": [1]}),
     Family("minicpm3", "MiniCPM3ForCausalLM MiniCPM3Model", {**DECODER, **MLA_HEADS}, {**BIAS, **MLP_BIAS, **TIED, "v_head_dim": [None, 8], "q_lora_rank": [None, 16], "kv_lora_rank": [24]}),
     Family("mimo_v2_flash", "MiMoV2FlashForCausalLM MiMoV2FlashModel", {**MOE, "head_dim": 16, "v_head_dim": 12, "moe_intermediate_size": 32, "n_routed_experts": 4}, {**BIAS, **TIED, "num_key_value_heads": [1], "v_head_dim": [16], "layer_types": [["sliding_attention"] * 3 + ["full_attention"]], "mlp_layer_types": [["sparse", "dense"] * 2], "n_routed_experts": [8], "num_hidden_layers": [7]}),
     Family("minimax_m3_vl_text", "MiniMaxM3VLForCausalLM", MINIMAX_M3, {**TIED, **HEADS, "layer_types": [["minimax_m3_sparse", "full_attention"] * 2], "mlp_layer_types": [["dense", "sparse"] * 2], "moe_layer_freq": [[0, 0, 1, 1]], "sparse_attention_config": [{"sparse_num_index_heads": 4, "sparse_index_dim": 8, "sparse_attention_freq": [0, 1, 1, 0]}], "shared_intermediate_size": [64]}),
