@@ -1429,7 +1429,8 @@ constexpr Family kFamilies[] = {
      "text_config vision_config tie_word_embeddings projector_hidden_size=6144",
      kStoredMinimaxM3Vl},
     {"bert",
-     "BertForMaskedLM BertModel BertForPreTraining BertForSequenceClassification",
+     "BertForMaskedLM BertModel BertForPreTraining BertForSequenceClassification BertForTokenClassification "
+     "BertForQuestionAnswering",
      "BERT and the embedding models of its class (BGE, E5, GTE, Arctic Embed, ...)",
      "transformers 5.24 models/bert",
      build_encoder_family<configure_bert>,
@@ -1438,7 +1439,8 @@ constexpr Family kFamilies[] = {
      "tie_word_embeddings=true hidden_dropout_prob=0.1 attention_probs_dropout_prob=0.1 "
      "is_decoder=false add_cross_attention=false"},
     {"roberta",
-     "RobertaForMaskedLM RobertaModel RobertaForSequenceClassification",
+     "RobertaForMaskedLM RobertaModel RobertaForSequenceClassification RobertaForTokenClassification "
+     "RobertaForQuestionAnswering",
      "RoBERTa",
      "transformers 5.24 models/roberta",
      build_encoder_family<configure_roberta>,
@@ -1447,7 +1449,8 @@ constexpr Family kFamilies[] = {
      "tie_word_embeddings=true hidden_dropout_prob=0.1 attention_probs_dropout_prob=0.1 "
      "is_decoder=false add_cross_attention=false"},
     {"xlm-roberta",
-     "XLMRobertaForMaskedLM XLMRobertaModel XLMRobertaForSequenceClassification",
+     "XLMRobertaForMaskedLM XLMRobertaModel XLMRobertaForSequenceClassification "
+     "XLMRobertaForTokenClassification XLMRobertaForQuestionAnswering",
      "XLM-RoBERTa, BGE-M3, multilingual E5",
      "transformers 5.24 models/xlm_roberta",
      build_encoder_family<configure_roberta>,
@@ -1456,7 +1459,8 @@ constexpr Family kFamilies[] = {
      "tie_word_embeddings=true hidden_dropout_prob=0.1 attention_probs_dropout_prob=0.1 "
      "is_decoder=false add_cross_attention=false"},
     {"camembert",
-     "CamembertForMaskedLM CamembertModel CamembertForSequenceClassification",
+     "CamembertForMaskedLM CamembertModel CamembertForSequenceClassification CamembertForTokenClassification "
+     "CamembertForQuestionAnswering",
      "CamemBERT",
      "transformers 5.24 models/camembert",
      build_encoder_family<configure_roberta>,
@@ -1465,7 +1469,8 @@ constexpr Family kFamilies[] = {
      "tie_word_embeddings=true hidden_dropout_prob=0.1 attention_probs_dropout_prob=0.1 "
      "is_decoder=false add_cross_attention=false"},
     {"electra",
-     "ElectraForPreTraining ElectraForMaskedLM ElectraModel ElectraForSequenceClassification",
+     "ElectraForPreTraining ElectraForMaskedLM ElectraModel ElectraForSequenceClassification "
+     "ElectraForTokenClassification ElectraForQuestionAnswering",
      "ELECTRA",
      "transformers 5.24 models/electra",
      build_encoder_family<configure_electra>,
@@ -1474,7 +1479,7 @@ constexpr Family kFamilies[] = {
      "type_vocab_size=2 tie_word_embeddings=true hidden_dropout_prob=0.1 "
      "attention_probs_dropout_prob=0.1 is_decoder=false add_cross_attention=false"},
     {"distilbert",
-     "DistilBertForMaskedLM DistilBertModel",
+     "DistilBertForMaskedLM DistilBertModel DistilBertForTokenClassification DistilBertForQuestionAnswering",
      "DistilBERT",
      "transformers 5.24 models/distilbert",
      build_encoder_family<configure_distilbert>,
@@ -1482,7 +1487,8 @@ constexpr Family kFamilies[] = {
      "num_attention_heads|n_heads=12 hidden_size|dim=768 hidden_dim=3072 activation=gelu "
      "tie_word_embeddings=true dropout=0.1 attention_dropout=0.1"},
     {"albert",
-     "AlbertForMaskedLM AlbertModel AlbertForPreTraining AlbertForSequenceClassification",
+     "AlbertForMaskedLM AlbertModel AlbertForPreTraining AlbertForSequenceClassification "
+     "AlbertForTokenClassification AlbertForQuestionAnswering",
      "ALBERT",
      "transformers 5.24 models/albert",
      build_encoder_family<configure_albert>,
@@ -1499,7 +1505,8 @@ constexpr Family kFamilies[] = {
      "intermediate_size=3072 max_position_embeddings=512 relative_attention_num_buckets=32 "
      "tie_word_embeddings=true"},
     {"ernie",
-     "ErnieForMaskedLM ErnieModel ErnieForSequenceClassification ErnieForPreTraining",
+     "ErnieForMaskedLM ErnieModel ErnieForSequenceClassification ErnieForTokenClassification "
+     "ErnieForQuestionAnswering ErnieForPreTraining",
      "ERNIE 1 to 3",
      "transformers 5.24 models/ernie",
      build_encoder_family<configure_ernie>,
@@ -1508,7 +1515,8 @@ constexpr Family kFamilies[] = {
      "hidden_dropout_prob=0.1 attention_probs_dropout_prob=0.1 is_decoder=false add_cross_attention=false "
      "use_task_id=false task_type_vocab_size=3"},
     {"roformer",
-     "RoFormerForMaskedLM RoFormerModel RoFormerForSequenceClassification",
+     "RoFormerForMaskedLM RoFormerModel RoFormerForSequenceClassification RoFormerForTokenClassification "
+     "RoFormerForQuestionAnswering",
      "RoFormer",
      "transformers 5.24 models/roformer",
      build_encoder_family<configure_roformer>,
@@ -1517,7 +1525,8 @@ constexpr Family kFamilies[] = {
      "hidden_dropout_prob=0.1 attention_probs_dropout_prob=0.1 is_decoder=false add_cross_attention=false "
      "embedding_size"},
     {"rembert",
-     "RemBertForMaskedLM RemBertModel RemBertForSequenceClassification",
+     "RemBertForMaskedLM RemBertModel RemBertForSequenceClassification RemBertForTokenClassification "
+     "RemBertForQuestionAnswering",
      "RemBERT",
      "transformers 5.24 models/rembert",
      build_encoder_family<configure_rembert>,
@@ -1526,7 +1535,8 @@ constexpr Family kFamilies[] = {
      "hidden_dropout_prob=0.0 attention_probs_dropout_prob=0.0 is_decoder=false add_cross_attention=false "
      "input_embedding_size=256 output_embedding_size=1664"},
     {"deberta-v2",
-     "DebertaV2ForMaskedLM DebertaV2Model DebertaV2ForSequenceClassification",
+     "DebertaV2ForMaskedLM DebertaV2Model DebertaV2ForSequenceClassification DebertaV2ForTokenClassification "
+     "DebertaV2ForQuestionAnswering",
      "DeBERTa v2 and v3",
      "transformers 5.24 models/deberta_v2",
      build_encoder_family<configure_deberta_v2>,
@@ -1537,7 +1547,8 @@ constexpr Family kFamilies[] = {
      "conv_kernel_size=0 conv_groups=1 hidden_act=gelu hidden_dropout_prob=0.1 "
      "attention_probs_dropout_prob=0.1 tie_word_embeddings=true"},
     {"deberta",
-     "DebertaForMaskedLM DebertaModel DebertaForSequenceClassification",
+     "DebertaForMaskedLM DebertaModel DebertaForSequenceClassification DebertaForTokenClassification "
+     "DebertaForQuestionAnswering",
      "DeBERTa v1",
      "transformers 5.24 models/deberta",
      build_encoder_family<configure_deberta>,
