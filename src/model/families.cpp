@@ -133,6 +133,9 @@ constexpr std::string_view kStoredDeepseekV4 =
 constexpr std::string_view kStoredHyV3 =
     "mlp.gate.weight=mlp.router.gate.weight .shared_experts.=.shared_mlp. "
     ".experts.gate_up_proj=.experts.{E}.{gate_proj,up_proj}.weight .experts.down_proj=.experts.{E}.down_proj.weight";
+constexpr std::string_view kStoredPaligemma =
+    "^lm_head.=language_model.lm_head. ^model.language_model.=language_model.model. "
+    "^model.multi_modal_projector.=multi_modal_projector. ^model.vision_tower.=vision_tower.vision_model.";
 constexpr std::string_view kStoredExaone =
     "^model.embed_tokens.=transformer.wte. ^model.layers.=transformer.h. ^model.norm.=transformer.ln_f. "
     ".input_layernorm.=.ln_1. .post_attention_layernorm.=.ln_2. .self_attn.o_proj.=.attn.attention.out_proj. "
@@ -1286,6 +1289,17 @@ constexpr Family kFamilies[] = {
      "num_key_value_heads attention_bias=false layer_types linear_num_key_heads linear_num_value_heads "
      "linear_key_head_dim linear_value_head_dim linear_conv_kernel_dim=4 hidden_act=silu "
      "tie_word_embeddings=false attention_dropout=0.0"},
+    {"kimi_linear",
+     "KimiLinearForCausalLM KimiLinearModel",
+     "Kimi Linear",
+     "transformers 5.24 models/kimi_linear",
+     build_decoder_family<configure_kimi_linear>,
+     "vocab_size=163840 hidden_size=2304 intermediate_size=9216 moe_intermediate_size=1024 "
+     "num_hidden_layers=27 num_attention_heads=32 n_shared_experts|num_shared_experts=1 "
+     "num_experts|num_local_experts=256 num_experts_per_tok|num_experts_per_token=8 kv_lora_rank=512 "
+     "q_lora_rank qk_rope_head_dim=64 v_head_dim=128 qk_nope_head_dim=128 attention_bias=false layer_types "
+     "mlp_layer_types first_k_dense_replace=1 linear_attn_config linear_num_heads=32 linear_head_dim=128 "
+     "linear_conv_kernel_dim=4 hidden_act=silu tie_word_embeddings=false attention_dropout=0.0"},
     {"rwkv",
      "RwkvForCausalLM RwkvModel",
      "RWKV 4",
@@ -1401,6 +1415,13 @@ constexpr Family kFamilies[] = {
      build_parts_family<configure_mllama>,
      "text_config vision_config",
      kStoredMllama},
+    {"paligemma",
+     "PaliGemmaForConditionalGeneration",
+     "PaliGemma 1 and 2",
+     "transformers 5.24 models/paligemma",
+     build_parts_family<configure_paligemma>,
+     "text_config vision_config tie_word_embeddings=true projection_dim=2048",
+     kStoredPaligemma},
     {"gemma4",
      "Gemma4ForConditionalGeneration",
      "Gemma 4 with images and sound",

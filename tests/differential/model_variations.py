@@ -209,6 +209,14 @@ SPEECH = {
     "num_conv_pos_embedding_groups": 4,
 }
 
+KIMI_LINEAR = {
+    **{key: value for key, value in MLA.items() if key not in ("n_routed_experts", "num_experts_per_tok", "q_lora_rank", "n_group")},
+    "num_experts": 4,
+    "num_experts_per_token": 2,
+    "linear_num_heads": 2,
+    "linear_head_dim": 24,
+}
+
 FAMILIES = (
     Family(
         "llama",
@@ -562,6 +570,8 @@ FAMILIES = (
     Family("hubert", "HubertForCTC HubertModel HubertForSequenceClassification", SPEECH, {"feat_extract_norm": ["layer"], "conv_bias": [True], "do_stable_layer_norm": [True], "feat_proj_layer_norm": [False], "conv_pos_batch_norm": [True], "mask_time_prob": [0.0], "use_weighted_layer_sum": [True]}),
     Family("convnextv2", "ConvNextV2ForImageClassification ConvNextV2Model", {"hidden_sizes": [8, 16, 24, 32], "depths": [1, 2, 1, 1]}, {"patch_size": [2], "num_channels": [1], "id2label": [{"0": "a", "1": "b", "2": "c"}]}),
     Family("dinov3_vit", "DINOv3ViTModel", VIT, {"num_register_tokens": [4], "use_gated_mlp": [True], "key_bias": [True], "query_bias": [False], "proj_bias": [False], "mlp_bias": [False], "num_channels": [1]}),
+    Family("kimi_linear", "KimiLinearForCausalLM KimiLinearModel", KIMI_LINEAR, {**TIED, "linear_attn_config": [{"head_dim": 8, "num_heads": 3, "short_conv_kernel_size": 3, "full_attn_layers": [2, 4], "kda_layers": [1, 3]}], "layer_types": [["full_attention", "linear_attention"] * 2], "first_k_dense_replace": [0, 2], "num_shared_experts": [2], "mlp_layer_types": [["sparse", "dense"] * 2]}),
+    Family("paligemma", "PaliGemmaForConditionalGeneration", {"text_config": {"model_type": "gemma", **VL_TEXT}, "vision_config": {"model_type": "siglip_vision_model", **SMALL_VISION}, "projection_dim": 64}, {"text_config": [{"model_type": "gemma2", **VL_TEXT}], "vision_config": [{"model_type": "siglip_vision_model", **SMALL_VISION, "vision_use_head": False}], "projection_dim": [40], **TIED}),
     Family("minicpm3", "MiniCPM3ForCausalLM MiniCPM3Model", {**DECODER, **MLA_HEADS}, {**BIAS, **MLP_BIAS, **TIED, "v_head_dim": [None, 8], "q_lora_rank": [None, 16], "kv_lora_rank": [24]}),
     Family("mimo_v2_flash", "MiMoV2FlashForCausalLM MiMoV2FlashModel", {**MOE, "head_dim": 16, "v_head_dim": 12, "moe_intermediate_size": 32, "n_routed_experts": 4}, {**BIAS, **TIED, "num_key_value_heads": [1], "v_head_dim": [16], "layer_types": [["sliding_attention"] * 3 + ["full_attention"]], "mlp_layer_types": [["sparse", "dense"] * 2], "n_routed_experts": [8], "num_hidden_layers": [7]}),
     Family("minimax_m3_vl_text", "MiniMaxM3VLForCausalLM", MINIMAX_M3, {**TIED, **HEADS, "layer_types": [["minimax_m3_sparse", "full_attention"] * 2], "mlp_layer_types": [["dense", "sparse"] * 2], "moe_layer_freq": [[0, 0, 1, 1]], "sparse_attention_config": [{"sparse_num_index_heads": 4, "sparse_index_dim": 8, "sparse_attention_freq": [0, 1, 1, 0]}], "shared_intermediate_size": [64]}),
