@@ -82,6 +82,7 @@ enum class Rows {
     target_positions,  ///< target positions, shared by the batch
     images,         ///< images of the micro-batch
     patches,        ///< rows of a vision tower: patches of all images, class tokens included
+    image_tokens,   ///< tokens whose place the images of the micro-batch take, where their size decides
 };
 
 /// Until when the function that made a tensor refers to it by a local variable. The engine frees a
@@ -139,6 +140,10 @@ enum class OpKind {
     contrastive_loss,  ///< embeddings of texts, of images -> loss over all pairs; parameters: scale [, bias]
     join_images,       ///< embeddings of tokens, features of images -> embeddings; then the features as one
                        ///< tensor, and the mask of the places that they take
+    add_images,        ///< hidden states, features of images -> the sum in the images' places; then the mask
+    ids,               ///< whole numbers that the model makes itself: positions, an order of tokens
+    reorder,           ///< x, ids -> its rows in another order
+    interpolate,       ///< ids -> a table's entries, weighted and summed; ids, weights; parameters: weight
     latent_expand,     ///< inputs keys-and-values, rotated key; outputs k, v (latent attention)
     position_bias,     ///< what is added to scores, heads x queries x keys; parameters: [weight], else zeros
     transpose_heads,   ///< a copy that lies in memory head by head
@@ -166,6 +171,7 @@ enum class NormStyle {
 enum class Rotation {
     halves,       ///< Llama, NeoX: the second half crosses with the first
     halves_wide,  ///< ModernBERT: the same in fp32
+    halves_cast,  ///< Qwen2-VL's tower: the same in fp32, of one copy each
     pairs,        ///< GLM: neighbours cross; the tables are interleaved in each layer
     pairs_apart,  ///< GPT-J: before heads are transposed, with tables interleaved for each tensor
     pairs_wide,   ///< Cohere: neighbours cross, in fp32
@@ -229,6 +235,10 @@ struct OpAttributes {
     /// Heads were cut before queries, keys and values were taken apart: their gradients are stacked from
     /// any layout.
     bool unbound = false;
+    std::int64_t axes = 0;           ///< of rotary tables: positions in so many directions, of each token
+    bool interleaved = false;        ///< of rotary tables: the directions take turns
+    bool each_image = false;         ///< of an attention: one image, or window of it, after the other
+    std::int64_t image_window = 0;   ///< side of such a window in tokens of the text; 0: none
     bool widened = false;            ///< of a loss: the logits are cast to fp32 first
     bool in_place = false;           ///< of an add: writes its first input
     bool weight_copied = false;      ///< of a linear: autocast copies the weight at each use
@@ -243,7 +253,7 @@ struct OpAttributes {
     bool bias = false;               ///< scores get an additive bias (ALiBi, T5)
     bool strided = false;            ///< of a linear: its input is a slice with gaps between sequences
     bool by_id = false;              ///< of a picked token: it has an id of its own; else it is the largest
-    bool listed = false;             ///< of a join of images: their features come as a list
+    bool listed = false;             ///< of a join or concatenation: features of images come as a list
     bool image_blocks = false;       ///< of a mask: the tokens of one image see each other
     bool by_key = false, by_query = false;  ///< relative positions meet queries as keys, and keys as queries
     bool softmax_in_dtype = false;   ///< the class's eager softmax keeps the scores' type (GPT-2, BERT)
@@ -333,6 +343,15 @@ struct ImageShape {
     std::int64_t rows = 0;      ///< rows of the tower per image: patches and class tokens
     std::int64_t patches = 0;   ///< of these, the patches
     std::int64_t tokens = 0;    ///< tokens of the text whose place an image takes
+    /// Of a tower that takes images of any size: side of a patch in pixels, and how many patches a token of
+    /// the text has on each side; else 0. Then the job says how large the images are.
+    std::int64_t patch = 0, merge = 0;
+
+    [[nodiscard]] bool any_size() const { return patch > 0; }
+    /// Sides of a token in pixels.
+    [[nodiscard]] std::int64_t cell() const { return patch * merge; }
+    /// Images of this size, a multiple of `cell()` on each side.
+    void set_size(std::int64_t high, std::int64_t wide);
 
     [[nodiscard]] std::int64_t pixels() const { return channels * height * width; }
 };

@@ -15,6 +15,40 @@ bool reads_tokens(const Model& model) {
            });
 }
 
+/// A model that takes images of any size: the processor decides, so the job says what it makes of them.
+void Resolver::image_size() {
+    const auto& given = spec_.training.image_size;
+    const Model* model = job_.model.get();
+    if (model == nullptr || !model->image.any_size()) {
+        if (given && (model == nullptr || model->step_unsupported.empty()))
+            problems_.invalid("/training/image_size",
+                              model != nullptr && model->image.rows > 0
+                                  ? fmt::format("expected no size: the model takes images of {} x {} pixels",
+                                                model->image.height, model->image.width)
+                                  : "expected no size of images, which the model does not read");
+        return;
+    }
+    const std::int64_t cell = model->image.cell();
+    ImageSize size{cell, cell};
+    if (!given) {
+        problems_.invalid("/training/image_size", "expected the size in pixels of the images that the processor makes; got none",
+                          "the model takes images of any size: one number, or [height, width]");
+    } else if (given->height % cell != 0 || given->width % cell != 0) {
+        const auto nearest = [&](std::int64_t side) { return std::max<std::int64_t>(1, (side + cell / 2) / cell) * cell; };
+        problems_.invalid("/training/image_size",
+                          fmt::format("expected multiples of {} pixels, the side of a token; got {} x {}", cell,
+                                      given->height, given->width),
+                          fmt::format("the nearest is [{}, {}]", nearest(given->height), nearest(given->width)));
+    } else {
+        size = *given;
+    }
+    auto sized = std::make_shared<Model>(*model);
+    sized->image.set_size(size.height, size.width);
+    job_.extents.image_rows = size.height / cell;
+    job_.extents.image_columns = size.width / cell;
+    job_.model = std::move(sized);
+}
+
 /// Images of a micro-batch, and how many rows they make in a vision tower.
 void Resolver::images() {
     const auto& given = spec_.training.images;
@@ -47,6 +81,8 @@ void Resolver::images() {
     }
     job_.extents.images = detail::checked_mul(job_.extents.batch, each);
     job_.extents.patches = detail::checked_mul(job_.extents.images, model->image.rows);
+    if (model->image.any_size())
+        job_.extents.image_tokens = detail::checked_mul(job_.extents.images, model->image.tokens);
 }
 
 /// Images take the places of tokens: a sequence holds all of its own.

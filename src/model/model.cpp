@@ -148,6 +148,10 @@ std::string_view name_of(OpKind kind) {
         case OpKind::pick_token: return "pick_token";
         case OpKind::contrastive_loss: return "contrastive_loss";
         case OpKind::join_images: return "join_images";
+        case OpKind::add_images: return "add_images";
+        case OpKind::ids: return "ids";
+        case OpKind::reorder: return "reorder";
+        case OpKind::interpolate: return "interpolate";
         case OpKind::latent_expand: return "latent_expand";
         case OpKind::rotary_tables: return "rotary_tables";
         case OpKind::attention_mask: return "attention_mask";
@@ -188,6 +192,13 @@ Bytes Parameter::bytes(const Dtype& otherwise) const {
     Bytes sum;
     for (const StoredTensor& tensor : stored) sum += tensor.bytes();
     return sum;
+}
+
+void ImageShape::set_size(std::int64_t high, std::int64_t wide) {
+    height = high;
+    width = wide;
+    tokens = detail::checked_mul(high / cell(), wide / cell());
+    rows = patches = detail::checked_mul(tokens, merge * merge);
 }
 
 bool uses(const Op& op, std::size_t index) {

@@ -74,7 +74,9 @@ Ref drop_probabilities(KernelCall& call, Ref probabilities) {
 
 Ref merge_heads(KernelCall& call, Ref out) {
     if (sequences_of(call, 0) == 1 && call.attributes().heads == 1) return out;
-    return call.tape.copy(call.tape.view(std::move(out), Tape::ViewGradient::copy));
+    // Of one sequence the gradient is viewed head by head as it lies.
+    const auto gradient = sequences_of(call, 0) == 1 ? Tape::ViewGradient::view : Tape::ViewGradient::copy;
+    return call.tape.copy(call.tape.view(std::move(out), gradient));
 }
 
 const Dtype& computed_dtype(const KernelCall& call) {

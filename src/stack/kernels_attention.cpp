@@ -175,6 +175,7 @@ bool run_form(KernelCall& call) {
 }  // namespace
 
 void math_attention(KernelCall& call) {
+    if (run_image_by_image(call, math_attention)) return;
     if (!run_form(call)) math(call);
 }
 
@@ -227,6 +228,7 @@ void sdpa_mask(KernelCall& call) {
 }
 
 void flash_attention(KernelCall& call) {
+    if (run_image_by_image(call, flash_attention)) return;
     if (run_form(call)) return;
     switch (sdpa_choice(call)) {
         case Sdpa::flash: return finish_flash(call);
@@ -240,10 +242,12 @@ void flash_package_attention(KernelCall& call) {
 }
 
 void efficient_attention(KernelCall& call) {
+    if (run_image_by_image(call, efficient_attention)) return;
     if (!run_form(call)) efficient(call);
 }
 
 void cpu_flash_attention(KernelCall& call) {
+    if (run_image_by_image(call, cpu_flash_attention)) return;
     if (run_form(call)) return;
     const OpAttributes& a = call.attributes();
     // The CPU's fused kernel has no dropout and one width of heads [sdp_utils_cpp.cpp use_flash_attention_cpp:
@@ -261,6 +265,7 @@ Ref early_scores(KernelCall& call) {
 }
 
 void eager_attention(KernelCall& call) {
+    if (run_image_by_image(call, eager_attention)) return;
     if (!run_eager_form(call)) eager(call);
 }
 

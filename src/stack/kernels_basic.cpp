@@ -145,7 +145,10 @@ void split(KernelCall& call) {
     std::vector<std::int64_t> numels;
     for (std::size_t i = 0; i < call.op.outputs.size(); ++i)
         numels.push_back(call.numel(call.output_tensor(i)));
-    std::vector<Ref> parts = call.tape.chunk(call.in(0), numels);
+    // `unbind` stacks the gradients head by head, and the projection wants them token by token.
+    Ref whole = call.in(0);
+    if (call.attributes().unbound) whole = call.tape.view(std::move(whole), Tape::ViewGradient::copy);
+    std::vector<Ref> parts = call.tape.chunk(std::move(whole), numels);
     for (std::size_t i = 0; i < parts.size(); ++i) call.out(i, std::move(parts[i]));
 }
 

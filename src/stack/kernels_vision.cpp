@@ -39,8 +39,21 @@ void conv_patches(KernelCall& call) {
     call.out(0, tape.view(std::move(out)));
 }
 
+namespace {
+
+/// `torch.cat` of a list that `torch.split` has made: the features of each image.
+Ref cat_of_images(KernelCall& call, const Ref& features) {
+    const std::vector<std::int64_t> each(static_cast<std::size_t>(call.extents.images),
+                                         features.numel() / call.extents.images);
+    std::vector<Ref> images = call.tape.chunk(features, each);
+    return call.tape.cat(images);
+}
+
+}  // namespace
+
 void concat(KernelCall& call) {
     Tape& tape = call.tape;
+    if (call.attributes().listed) return call.out(0, cat_of_images(call, call.in(0)));
     std::vector<Ref> parts;
     for (std::size_t i = 0; i < call.parameters(); ++i) {
         Ref token = call.parameter(i);
@@ -70,6 +83,65 @@ void average_pool(KernelCall& call) {
     call.out(0, std::move(out));
 }
 
+void ids(KernelCall& call) {
+    for (std::size_t i = 0; i < call.op.outputs.size(); ++i)
+        call.out(i, call.tape.fresh(call.numel(call.output_tensor(i)), dtype::int64, "ids"));
+}
+
+void reorder(KernelCall& call) {
+    const Ref x = call.in(0);
+    Ref out = call.tape.fresh(x.numel(), x.dtype(), "reordered");
+    Tape::NodeBuilder node(call.tape, "index", {&x});
+    node.save(call.in(1));
+    node.grad(0, "scattered grad");
+    node.finish(out);
+    call.out(0, std::move(out));
+}
+
+void interpolate(KernelCall& call) {
+    Tape& tape = call.tape;
+    const std::int64_t numel = call.numel(call.output_tensor(0));
+    const Ref weights = tape.fresh(call.numel(call.output_tensor(1)), dtype::fp32, "weights");
+    Ref product;
+    {
+        const std::int64_t entries = detail::checked_mul(call.in(0).numel(), call.output_tensor(0).width);
+        product = tape.mul(tape.embedding(call.in(0), call.parameter(0), entries), weights);
+    }
+    Ref sum = tape.fresh(numel, product.dtype(), "sum");
+    {
+        Tape::NodeBuilder node(tape, "sum", {&product});
+        node.pass_view(0);  // expanded
+        node.finish(sum);
+    }
+    product.reset();
+    call.out(0, tape.cast(std::move(sum), call.activation_dtype()));
+    call.out(1, weights);
+}
+
+void add_images(KernelCall& call) {
+    Tape& tape = call.tape;
+    const Ref features = tape.cast(call.in(1), call.in(0).dtype());
+    Ref states = tape.copy(call.in(0));
+    const std::int64_t numel = features.numel();
+    Ref picked = tape.fresh(numel, states.dtype(), "rows of images");
+    {
+        Tape::NodeBuilder node(tape, "index", {&states});
+        node.grad(0, "scattered grad");
+        node.finish(picked);
+    }
+    const Ref sum = tape.add(std::move(picked), features);
+    Ref out = tape.alias_of_storage(states);
+    {
+        Tape::NodeBuilder node(tape, "index_put", {&states, &sum});
+        const std::int16_t zeros = node.temp(byte_count(numel, states.dtype()), "zeros for images");
+        node.grad(0, "grad without images");
+        node.drop(zeros);
+        node.grad(1, "grad of images");
+        node.finish(out);
+    }
+    call.out(0, std::move(out));
+}
+
 void join_images(KernelCall& call) {
     Tape& tape = call.tape;
     const Ref embeds = call.in(0);
@@ -77,12 +149,7 @@ void join_images(KernelCall& call) {
     const std::int64_t numel = embeds.numel();
     const bool cuda = tape.backend() == Backend::cuda;
     Ref joined = features;
-    if (call.attributes().listed) {
-        const std::vector<std::int64_t> each(static_cast<std::size_t>(call.extents.images),
-                                             features.numel() / call.extents.images);
-        std::vector<Ref> images = tape.chunk(features, each);
-        joined = tape.cat(images);
-    }
+    if (call.attributes().listed) joined = cat_of_images(call, features);
     joined = tape.cast(std::move(joined), embeds.dtype());
     const Ref mask = tape.fresh(call.rows(call.output_tensor(2)), dtype::boolean, "places of images");
     Ref out = tape.fresh(numel, embeds.dtype(), "output");

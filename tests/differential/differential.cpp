@@ -149,7 +149,15 @@ Case spec_of(const KeyTree& record) {
         t.sequence_length = at(*input("labels"), "shape").items().at(1).integer();
     else if (input("pixel_values") == nullptr)
         t.sequence_length = at(training, "seq").integer();
-    if (input("input_ids") != nullptr && input("pixel_values") != nullptr)
+    if (const KeyTree* grids = input("image_grid_thw")) {
+        const KeyTree& vision = at(config, "vision_config");
+        const std::vector<KeyTree>& images = at(*grids, "values").items();
+        const auto pixels = [&](std::size_t side) {
+            return images.front().items().at(side).integer() * at(vision, "patch_size").integer();
+        };
+        t.images = static_cast<std::int64_t>(images.size()) / *t.micro_batch_size;
+        t.image_size = {pixels(1), pixels(2)};
+    } else if (input("input_ids") != nullptr && input("pixel_values") != nullptr)
         t.images = at(*input("pixel_values"), "shape").items().at(0).integer() / *t.micro_batch_size;
     t.gradient_accumulation_steps = at(training, "accumulation").integer();
     const std::string checkpointing = at(training, "checkpointing").text();

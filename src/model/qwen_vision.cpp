@@ -1,0 +1,357 @@
+#include "model/qwen_vision.hpp"
+
+#include <algorithm>
+#include <utility>
+
+#include <fmt/format.h>
+
+namespace membudget {
+namespace {
+
+constexpr Component kVision = Component::vision;
+constexpr std::string_view kTower = "model.visual";
+
+Place vision(Place place) { return {place.term, kVision}; }
+
+/// Tensors that the tower's blocks share, indices into `Model::shared`.
+struct TowerTensors {
+    int cos = -1, sin = -1;
+    int states = -1;                   ///< the last hidden states, a field of the outputs
+    int order = -1;                    ///< of the tokens, window by window
+};
+
+class Tower {
+public:
+    Tower(const QwenVision& vision, std::vector<Tensor>& shared, const TowerFeatures& features)
+        : v_(vision), shared_(shared), features_(features) {
+        const std::int64_t head = v_.hidden / v_.heads;
+        ids_.cos = declare_tensor(shared, "vision cos", head, Rows::patches);
+        ids_.sin = declare_tensor(shared, "vision sin", head, Rows::patches);
+        if (v_.window > 0) ids_.order = declare_tensor(shared, "order of tokens", 1, Rows::image_tokens);
+        ids_.states = declare_tensor(shared, "image hidden states", v_.hidden, Rows::patches);
+        shared.back().held = Held::until_outputs_end;
+    }
+
+    [[nodiscard]] Block stem() const;
+    [[nodiscard]] Block layer(bool windows) const;
+    [[nodiscard]] Block deep_merger(std::size_t join) const;
+    [[nodiscard]] Block merger() const;
+
+private:
+    [[nodiscard]] const Tensor& at(int index) const { return shared_[static_cast<std::size_t>(index)]; }
+    int of_model(BlockBuilder& b, int index) const { return b.shared(index, at(index)); }
+    int reordered(BlockBuilder& b, int x, std::string_view name, int order) const;
+    int attention(BlockBuilder& b, int x, bool windows) const;
+    int mlp(BlockBuilder& b, int x) const;
+    int merge(BlockBuilder& b, int x, std::string_view module, bool merged_first) const;
+
+    const QwenVision& v_;
+    std::vector<Tensor>& shared_;
+    const TowerFeatures& features_;
+    TowerTensors ids_;
+};
+
+int Tower::reordered(BlockBuilder& b, int x, std::string_view name, int order) const {
+    const int out = b.tensor(std::string(name), b.width(x), b.rows(x));
+    b.op(OpKind::reorder, std::string(name), place::embedding, {x, order}, {out});
+    return out;
+}
+
+/// Patches, learned positions interpolated between those of a square, and tables of the rotation.
+Block Tower::stem() const {
+    BlockBuilder b("patch embedding");
+    const auto ids = [&](std::string name, std::int64_t each, Rows rows) {
+        const int out = b.hold_until_model_end(b.tensor(name, each, rows));
+        b.op(OpKind::ids, std::move(name), place::embedding, {}, {out});
+        return out;
+    };
+    const std::string name = "patch_embed.proj";
+    std::vector<int> filter{
+        b.parameter(join(name, "weight"), {v_.hidden, v_.channels, v_.frames, v_.patch, v_.patch}, kVision)};
+    if (v_.conv_bias) filter.push_back(b.parameter(join(name, "bias"), {v_.hidden}, kVision));
+
+    constexpr std::int64_t kCorners = 4;
+    const int corners = v_.positions > 0 ? ids("interp_indices", kCorners, Rows::patches) : -1;
+    ids("position_ids", 2, Rows::patches);
+    int order = -1;
+    if (ids_.order >= 0) {
+        order = of_model(b, ids_.order);
+        b.op(OpKind::ids, "window_index", place::embedding, {}, {order});
+    }
+    const int pixels = b.tensor("pixel_values", v_.channels * v_.frames * v_.patch * v_.patch, Rows::patches);
+    int x = b.tensor(name, v_.hidden, Rows::patches);
+    b.op(OpKind::conv_patches, name, place::embedding, {pixels}, {x}, std::move(filter));
+    if (corners >= 0) {
+        const int table = b.parameter("pos_embed.weight", {v_.positions, v_.hidden}, kVision);
+        const int positions = b.hold_until_model_end(b.tensor("pos_embeds", v_.hidden, Rows::patches));
+        const int weights = b.hold_until_model_end(b.tensor("interp_weights", kCorners, Rows::patches));
+        b.op(OpKind::interpolate, "pos_embed", place::embedding, {corners}, {positions, weights}, {table});
+        x = b.add(x, positions, "embeddings.sum", place::embedding);
+    }
+    if (order >= 0) x = reordered(b, x, "window order", order);
+    b.hold_until_model_end(x);
+
+    int cos = of_model(b, ids_.cos), sin = of_model(b, ids_.sin);
+    const int tables[] = {cos, sin};
+    if (order >= 0) {
+        cos = b.hold(b.tensor("cos", b.width(cos), Rows::patches));
+        sin = b.hold(b.tensor("sin", b.width(sin), Rows::patches));
+    }
+    OpAttributes& rotary =
+        b.op(OpKind::rotary_tables, "rotary_pos_emb", place::attention, {}, {cos, sin}).attributes;
+    rotary.rotary_dim = b.width(cos);
+    rotary.axes = 2;
+    if (order >= 0) {
+        b.op(OpKind::reorder, "cos in window order", place::attention, {cos, order}, {tables[0]});
+        b.op(OpKind::reorder, "sin in window order", place::attention, {sin, order}, {tables[1]});
+    }
+    return std::move(b).finish(x);
+}
+
+int Tower::attention(BlockBuilder& b, int x, bool windows) const {
+    const auto function = b.scope();
+    const Place place = vision(place::attention);
+    const int qkv = b.linear(x, "attn.qkv", 3 * v_.hidden, true, place);
+    std::vector<int> parts = b.split(qkv, "attn.split", {v_.hidden, v_.hidden, v_.hidden}, place);
+    b.last_op().attributes.unbound = true;
+    b.hold(parts[2]);
+    const auto attributes = [&](OpAttributes& a) {
+        a.heads = a.kv_heads = v_.heads;
+        a.head_dim = a.value_dim = v_.hidden / v_.heads;
+        a.rotation = Rotation::halves_cast;
+        a.unbound = true;
+        a.rotates = true;
+    };
+    const int q = b.hold(b.tensor("attn.q", v_.hidden, Rows::patches));
+    const int k = b.hold(b.tensor("attn.k", v_.hidden, Rows::patches));
+    attributes(b.op(OpKind::rotary, "attn.rotary", place,
+                    {parts[0], parts[1], of_model(b, ids_.cos), of_model(b, ids_.sin)}, {q, k}).attributes);
+    const int context = b.tensor("attn", v_.hidden, Rows::patches);
+    OpAttributes& a = b.op(OpKind::attention, "attn", place, {q, k, parts[2]}, {context}).attributes;
+    attributes(a);
+    a.causal = false;
+    a.each_image = true;
+    if (windows) a.image_window = v_.window;
+    return b.linear(context, "attn.proj", v_.hidden, true, place);
+}
+
+int Tower::mlp(BlockBuilder& b, int x) const {
+    const auto function = b.scope();
+    const Place place = vision(place::mlp);
+    if (v_.gated) {
+        const int gate = b.linear(x, "mlp.gate_proj", v_.width, true, place);
+        const int up = b.linear(x, "mlp.up_proj", v_.width, true, place);
+        x = b.gated_activation(gate, up, "mlp.act_fn", v_.act, place);
+        return b.linear(x, "mlp.down_proj", v_.hidden, true, place);
+    }
+    x = b.linear(x, join("mlp", v_.up), v_.width, true, place);
+    x = b.activation(x, join("mlp", v_.act_name), v_.act, place);
+    return b.linear(x, join("mlp", v_.down), v_.hidden, true, place);
+}
+
+/// h = x + A(n1 x); out = h + M(n2 h).
+Block Tower::layer(bool windows) const {
+    BlockBuilder b("vision layer");
+    b.norm_weights("norm1", v_.hidden, v_.norm, kVision);
+    b.norm_weights("norm2", v_.hidden, v_.norm, kVision);
+    const int x = b.input(v_.hidden, Rows::patches);
+    int y = -1;
+    {
+        const auto argument = b.scope();  // the norm's result, until the function it is given to returns
+        y = b.hold(b.norm(x, "norm1", v_.norm));
+        y = attention(b, y, windows);
+    }
+    const int residual = b.hold(b.add(x, y, "attn.residual"));
+    {
+        const auto argument = b.scope();
+        y = b.hold(b.norm(residual, "norm2", v_.norm));
+        y = mlp(b, y);
+    }
+    y = b.add(residual, y, "mlp.residual");
+    b.set_checkpointable();
+    return std::move(b).finish(y);
+}
+
+/// Neighbouring patches side by side, normalised before or after, and two linear modules.
+int Tower::merge(BlockBuilder& b, int x, std::string_view module, bool merged_first) const {
+    const auto function = b.scope();
+    const Place place = vision(place::embedding);
+    const auto merged = [&](int patches) {
+        const int view = b.tensor("merged patches", v_.merged(), Rows::image_tokens);
+        b.op(OpKind::split, "merged patches", place, {patches}, {view}).attributes.same = true;
+        return view;
+    };
+    const std::string norm = join(module, v_.merger_norm);
+    b.norm_weights(norm, merged_first ? v_.merged() : v_.hidden, v_.norm, kVision);
+    if (merged_first)
+        x = b.norm(merged(x), norm, v_.norm, place);
+    else
+        x = merged(b.norm(x, norm, v_.norm, place));
+    x = b.linear(b.hold(x), join(module, v_.merger_up), v_.merged(), true, place);
+    x = b.activation(x, join(module, v_.merger_act), Act::gelu, place);
+    return b.linear(x, join(module, v_.merger_down), v_.out, true, place);
+}
+
+/// Between two layers: features of what passes by.
+Block Tower::deep_merger(std::size_t at_join) const {
+    BlockBuilder b("deep merger");
+    const int x = b.input(v_.hidden, Rows::patches);
+    const int out = b.tensor("hidden states", v_.hidden, Rows::patches);
+    const int made = merge(b, x, fmt::format("deepstack_merger_list.{}", at_join), true);
+    b.share(made, features_.deep[at_join], at(features_.deep[at_join]));
+    b.op(OpKind::split, "hidden states", place::residual, {x}, {out}).attributes.same = true;
+    return std::move(b).finish(out);
+}
+
+Block Tower::merger() const {
+    BlockBuilder b("merger");
+    const int input = b.input(v_.hidden, Rows::patches);
+    const int x = b.tensor("hidden states", v_.hidden, Rows::patches);
+    b.op(OpKind::split, "hidden states", place::residual, {input}, {x}).attributes.same = true;
+    b.share(x, ids_.states, at(ids_.states));
+    int order = -1;
+    if (ids_.order >= 0) {
+        order = b.tensor("reverse_indices", 1, Rows::image_tokens);
+        b.op(OpKind::ids, "reverse_indices", place::embedding, {}, {order});
+    }
+    int y = merge(b, x, "merger", false);
+    if (order >= 0) y = reordered(b, y, "given order", order);
+    b.share(y, features_.images, at(features_.images));
+    b.end_base_model();
+    return std::move(b).finish(-1);
+}
+
+void add_tower(const QwenVision& v, Model& model, const TowerFeatures& features) {
+    Tower tower(v, model.shared, features);
+    const auto add = [&](std::string prefix, Block block, std::int64_t first = 0) {
+        model.sections.push_back({std::move(prefix), first, {static_cast<int>(model.blocks.size())}, 1});
+        model.blocks.push_back(std::move(block));
+    };
+    const std::string root = std::string(kTower) + ".";
+    const std::string layers = root + "blocks.{}.";
+    add(root, tower.stem());
+
+    const int first = static_cast<int>(model.blocks.size());
+    model.blocks.push_back(tower.layer(v.window > 0));
+    if (v.window > 0 && !v.whole.empty()) model.blocks.push_back(tower.layer(false));
+    const auto among = [](const std::vector<std::int64_t>& list, std::int64_t layer) {
+        return std::find(list.begin(), list.end(), layer) != list.end();
+    };
+    std::vector<int> kinds;
+    std::int64_t begin = 0;
+    const auto flush = [&](std::int64_t end) {
+        for (Section& section : sections_of(kinds, layers)) {
+            section.first_index += begin;
+            model.sections.push_back(std::move(section));
+        }
+        kinds.clear();
+        begin = end;
+    };
+    for (std::int64_t i = 0; i < v.layers; ++i) {
+        kinds.push_back(first + (v.window > 0 && among(v.whole, i) ? 1 : 0));
+        if (!among(v.joins, i)) continue;
+        flush(i + 1);
+        const auto at = std::find(v.joins.begin(), v.joins.end(), i) - v.joins.begin();
+        add(root, tower.deep_merger(static_cast<std::size_t>(at)));
+    }
+    flush(v.layers);
+    add(root, tower.merger());
+    model.image.channels = v.channels;
+    model.image.patch = v.patch;
+    model.image.merge = v.merge;
+}
+
+/// What all of these configs say.
+void read_common(ConfigReader& config, QwenVision& v) {
+    v.layers = config.size("depth", kLargestCount);
+    v.heads = config.size("num_heads", kLargestCount);
+    v.merge = config.size("spatial_merge_size", 64);
+    v.patch = config.size("patch_size", kLargestCount);
+    v.frames = config.size("temporal_patch_size", kLargestCount);
+    v.channels = config.size("in_channels", kLargestCount);
+    v.act = config.activation("hidden_act");
+}
+
+}  // namespace
+
+QwenVision read_qwen2_vision(ConfigReader& outer) {
+    ConfigReader config = outer.nested(
+        "vision_config", "qwen2_vl vision",
+        "depth=32 embed_dim=1280 hidden_size=3584 mlp_ratio=4 num_heads=16 in_channels|in_chans=3 "
+        "patch_size=14 spatial_merge_size=2 temporal_patch_size=2 hidden_act=quick_gelu");
+    QwenVision v;
+    v.hidden = config.size("embed_dim");
+    v.out = config.size("hidden_size");  // of the merger, not of the tower
+    v.width = v.hidden * config.size("mlp_ratio", 64);
+    read_common(config, v);
+    config.divides("embed_dim", v.hidden, "num_heads", v.heads);
+    return v;
+}
+
+QwenVision read_qwen2_5_vision(ConfigReader& outer) {
+    ConfigReader config = outer.nested(
+        "vision_config", "qwen2_5_vl vision",
+        "depth=32 hidden_size=3584 intermediate_size=3420 num_heads=16 in_channels|in_chans=3 "
+        "patch_size=14 spatial_merge_size=2 temporal_patch_size=2 out_hidden_size=3584 hidden_act=silu "
+        "window_size=112 fullatt_block_indexes=[7,15,23,31]");
+    QwenVision v;
+    v.hidden = config.size("hidden_size");
+    v.out = config.size("out_hidden_size");
+    v.width = config.size("intermediate_size");
+    v.gated = true;
+    v.norm = norms::rms;
+    read_common(config, v);
+    config.divides("hidden_size", v.hidden, "num_heads", v.heads);
+    const std::int64_t window = config.size("window_size");
+    v.window = window / v.merge / v.patch;
+    if (v.window == 0)
+        config.invalid("window_size", fmt::format("expected at least the {} pixels of a token; got {}",
+                                                  v.merge * v.patch, window));
+    v.whole = config.sizes("fullatt_block_indexes");
+    return v;
+}
+
+QwenVision read_qwen3_vision(ConfigReader& outer, bool deep) {
+    ConfigReader config = outer.nested(
+        "vision_config", "qwen3_vl vision",
+        deep ? "depth=27 hidden_size=1152 intermediate_size=4304 num_heads=16 "
+               "in_channels|in_chans=3 patch_size=16 spatial_merge_size=2 temporal_patch_size=2 "
+               "out_hidden_size=3584 num_position_embeddings=2304 hidden_act=gelu_pytorch_tanh "
+               "deepstack_visual_indexes=[8,16,24]"
+             : "depth=27 hidden_size=1152 intermediate_size=4304 num_heads=16 "
+               "in_channels|in_chans=3 patch_size=16 spatial_merge_size=2 temporal_patch_size=2 "
+               "out_hidden_size=3584 num_position_embeddings=2304 hidden_act=gelu_pytorch_tanh");
+    QwenVision v;
+    v.hidden = config.size("hidden_size");
+    v.out = config.size("out_hidden_size");
+    v.width = config.size("intermediate_size");
+    v.conv_bias = true;
+    v.up = "linear_fc1";
+    v.down = "linear_fc2";
+    v.act_name = "act_fn";
+    v.merger_norm = "norm";
+    v.merger_up = "linear_fc1";
+    v.merger_act = "act_fn";
+    v.merger_down = "linear_fc2";
+    v.positions = config.size("num_position_embeddings");
+    read_common(config, v);
+    config.divides("hidden_size", v.hidden, "num_heads", v.heads);
+    if (!deep) return v;
+    v.joins = config.sizes("deepstack_visual_indexes");
+    for (const std::int64_t join : v.joins)
+        if (join >= v.layers)
+            config.invalid("deepstack_visual_indexes", fmt::format("expected layers of the tower, which has {}; got {}",
+                                                                   v.layers, join));
+    return v;
+}
+
+void plan_qwen_tower(DecoderPlan& plan, QwenVision vision) {
+    plan.any_image_size = true;
+    plan.listed_images = true;
+    plan.position_axes = 3;
+    plan.pixel_width = vision.channels * vision.frames * vision.patch * vision.patch;
+    plan.deep_features = static_cast<std::int64_t>(vision.joins.size());
+    plan.tower = [v = std::move(vision)](Model& model, const TowerFeatures& features) { add_tower(v, model, features); };
+}
+
+}  // namespace membudget
