@@ -9,6 +9,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "membudget/quantity.hpp"
@@ -139,8 +140,10 @@ enum class OpKind {
     pick_token,        ///< the hidden state of one token of each sequence, looked up by the ids
     contrastive_loss,  ///< embeddings of texts, of images -> loss over all pairs; parameters: scale [, bias]
     join_images,       ///< embeddings of tokens, features of images -> embeddings; then the features as one
-                       ///< tensor, and the mask of the places that they take
+                       ///< tensor, and the mask of the places that they take; parameters, where images are cut
+                       ///< into tiles: newline
     add_images,        ///< hidden states, features of images -> the sum in the images' places; then the mask
+    unfold,            ///< patches of each image -> squares of neighbours side by side
     ids,               ///< whole numbers that the model makes itself: positions, an order of tokens
     reorder,           ///< x, ids -> its rows in another order
     interpolate,       ///< ids -> a table's entries, weighted and summed; ids, weights; parameters: weight
@@ -238,6 +241,8 @@ struct OpAttributes {
     std::int64_t axes = 0;           ///< of rotary tables: positions in so many directions, of each token
     bool interleaved = false;        ///< of rotary tables: the directions take turns
     bool each_image = false;         ///< of an attention: one image, or window of it, after the other
+    bool packed = false;             ///< of an attention over patches: all images are one sequence
+    bool hookless = false;           ///< of patches: the class does not say that they are its input embeddings
     std::int64_t image_window = 0;   ///< side of such a window in tokens of the text; 0: none
     bool widened = false;            ///< of a loss: the logits are cast to fp32 first
     bool in_place = false;           ///< of an add: writes its first input
@@ -346,11 +351,17 @@ struct ImageShape {
     /// Of a tower that takes images of any size: side of a patch in pixels, and how many patches a token of
     /// the text has on each side; else 0. Then the job says how large the images are.
     std::int64_t patch = 0, merge = 0;
+    /// Heights and widths, one of which an image of any size is fitted into and cut into tiles of `height` x
+    /// `width`; one more tile is the whole image. Empty: none are cut.
+    std::vector<std::pair<std::int64_t, std::int64_t>> grids;
+    std::int64_t tiles = 1;     ///< of an image
+    /// Tokens of an image in rows and columns; of a cut one those of its tiles together, without padding.
+    std::int64_t token_rows = 0, token_columns = 0;
 
-    [[nodiscard]] bool any_size() const { return patch > 0; }
-    /// Sides of a token in pixels.
-    [[nodiscard]] std::int64_t cell() const { return patch * merge; }
-    /// Images of this size, a multiple of `cell()` on each side.
+    [[nodiscard]] bool any_size() const { return patch > 0 || !grids.empty(); }
+    /// The image's sides are multiples of so many pixels.
+    [[nodiscard]] std::int64_t cell() const { return grids.empty() ? patch * merge : 1; }
+    /// Images of this size.
     void set_size(std::int64_t high, std::int64_t wide);
 
     [[nodiscard]] std::int64_t pixels() const { return channels * height * width; }

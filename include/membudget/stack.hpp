@@ -25,7 +25,8 @@ struct Extents {
     std::int64_t batch = 1;            ///< sequences or images of the micro-batch
     std::int64_t sequence = 1;         ///< tokens per sequence
     std::int64_t target_sequence = 1;  ///< tokens per target sequence (encoder-decoder)
-    std::int64_t images = 0;           ///< images of the micro-batch
+    std::int64_t images = 0;           ///< images of the micro-batch, each tile of an image by itself
+    std::int64_t tiles = 1;            ///< tiles of an image
     std::int64_t patches = 0;          ///< rows of the vision tower, over all images
     /// Tokens of the text that an image takes, in rows and columns, and of all images.
     std::int64_t image_rows = 0, image_columns = 0, image_tokens = 0;

@@ -29,7 +29,7 @@ void Resolver::image_size() {
         return;
     }
     const std::int64_t cell = model->image.cell();
-    ImageSize size{cell, cell};
+    ImageSize size{std::max<std::int64_t>(cell, 1), std::max<std::int64_t>(cell, 1)};
     if (!given) {
         problems_.invalid("/training/image_size", "expected the size in pixels of the images that the processor makes; got none",
                           "the model takes images of any size: one number, or [height, width]");
@@ -44,8 +44,9 @@ void Resolver::image_size() {
     }
     auto sized = std::make_shared<Model>(*model);
     sized->image.set_size(size.height, size.width);
-    job_.extents.image_rows = size.height / cell;
-    job_.extents.image_columns = size.width / cell;
+    job_.extents.image_rows = sized->image.token_rows;
+    job_.extents.image_columns = sized->image.token_columns;
+    job_.extents.tiles = sized->image.tiles;
     job_.model = std::move(sized);
 }
 
@@ -79,17 +80,19 @@ void Resolver::images() {
     } else if (!given) {
         assume("training.images", "training.images is not given: 1 image per sequence", "");
     }
+    each = detail::checked_mul(each, job_.extents.tiles);
     job_.extents.images = detail::checked_mul(job_.extents.batch, each);
     job_.extents.patches = detail::checked_mul(job_.extents.images, model->image.rows);
     if (model->image.any_size())
-        job_.extents.image_tokens = detail::checked_mul(job_.extents.images, model->image.tokens);
+        job_.extents.image_tokens =
+            detail::checked_mul(job_.extents.images / job_.extents.tiles, model->image.tokens);
 }
 
 /// Images take the places of tokens: a sequence holds all of its own.
 void Resolver::image_tokens() {
     const Model* model = job_.model.get();
     if (model == nullptr || model->image.tokens == 0 || job_.extents.batch == 0) return;
-    const std::int64_t each = job_.extents.images / job_.extents.batch;
+    const std::int64_t each = job_.extents.images / job_.extents.tiles / job_.extents.batch;
     const std::int64_t tokens = detail::checked_mul(each, model->image.tokens);
     if (job_.extents.sequence < tokens)
         problems_.invalid("/training/sequence_length",

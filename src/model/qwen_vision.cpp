@@ -35,6 +35,7 @@ public:
     [[nodiscard]] Block stem() const;
     [[nodiscard]] Block layer(bool windows) const;
     [[nodiscard]] Block deep_merger(std::size_t join) const;
+    void merge_deep(BlockBuilder& b, int x, std::size_t join) const;
     [[nodiscard]] Block merger() const;
 
 private:
@@ -80,7 +81,7 @@ Block Tower::stem() const {
     }
     const int pixels = b.tensor("pixel_values", v_.channels * v_.frames * v_.patch * v_.patch, Rows::patches);
     int x = b.tensor(name, v_.hidden, Rows::patches);
-    b.op(OpKind::conv_patches, name, place::embedding, {pixels}, {x}, std::move(filter));
+    b.op(OpKind::conv_patches, name, place::embedding, {pixels}, {x}, std::move(filter)).attributes.hookless = v_.hookless;
     if (corners >= 0) {
         const int table = b.parameter("pos_embed.weight", {v_.positions, v_.hidden}, kVision);
         const int positions = b.hold_until_model_end(b.tensor("pos_embeds", v_.hidden, Rows::patches));
@@ -192,13 +193,17 @@ int Tower::merge(BlockBuilder& b, int x, std::string_view module, bool merged_fi
     return b.linear(x, join(module, v_.merger_down), v_.out, true, place);
 }
 
+void Tower::merge_deep(BlockBuilder& b, int x, std::size_t at_join) const {
+    const int made = merge(b, x, fmt::format("deepstack_merger_list.{}", at_join), true);
+    b.share(made, features_.deep[at_join], at(features_.deep[at_join]));
+}
+
 /// Between two layers: features of what passes by.
 Block Tower::deep_merger(std::size_t at_join) const {
     BlockBuilder b("deep merger");
     const int x = b.input(v_.hidden, Rows::patches);
     const int out = b.tensor("hidden states", v_.hidden, Rows::patches);
-    const int made = merge(b, x, fmt::format("deepstack_merger_list.{}", at_join), true);
-    b.share(made, features_.deep[at_join], at(features_.deep[at_join]));
+    merge_deep(b, x, at_join);
     b.op(OpKind::split, "hidden states", place::residual, {x}, {out}).attributes.same = true;
     return std::move(b).finish(out);
 }
@@ -209,6 +214,8 @@ Block Tower::merger() const {
     const int x = b.tensor("hidden states", v_.hidden, Rows::patches);
     b.op(OpKind::split, "hidden states", place::residual, {input}, {x}).attributes.same = true;
     b.share(x, ids_.states, at(ids_.states));
+    for (std::size_t i = 0; i < v_.joins.size(); ++i)
+        if (v_.joins[i] + 1 == v_.layers) merge_deep(b, x, i);
     int order = -1;
     if (ids_.order >= 0) {
         order = b.tensor("reverse_indices", 1, Rows::image_tokens);
@@ -249,7 +256,7 @@ void add_tower(const QwenVision& v, Model& model, const TowerFeatures& features)
     };
     for (std::int64_t i = 0; i < v.layers; ++i) {
         kinds.push_back(first + (v.window > 0 && among(v.whole, i) ? 1 : 0));
-        if (!among(v.joins, i)) continue;
+        if (!among(v.joins, i) || i + 1 == v.layers) continue;  // the last one's are made beside the merger
         flush(i + 1);
         const auto at = std::find(v.joins.begin(), v.joins.end(), i) - v.joins.begin();
         add(root, tower.deep_merger(static_cast<std::size_t>(at)));
@@ -326,6 +333,7 @@ QwenVision read_qwen3_vision(ConfigReader& outer, bool deep) {
     v.out = config.size("out_hidden_size");
     v.width = config.size("intermediate_size");
     v.conv_bias = true;
+    v.hookless = true;
     v.up = "linear_fc1";
     v.down = "linear_fc2";
     v.act_name = "act_fn";

@@ -18,6 +18,7 @@ struct QwenVision {
     std::int64_t out = 1;               ///< width of the merger's result
     std::int64_t channels = 3, frames = 2, patch = 1, merge = 1;
     bool conv_bias = false;
+    bool hookless = false;              ///< see `OpAttributes::hookless`
     bool gated = false;                 ///< gate_proj, up_proj, down_proj
     std::string_view up = "fc1", down = "fc2", act_name = "act";
     Norm norm = norms::layer;

@@ -13,6 +13,7 @@ bool rotated(const KernelCall& call, std::size_t input) {
 }
 
 std::int64_t sequences_of(const KernelCall& call, std::size_t input) {
+    if (call.attributes().packed) return 1;
     return call.input_tensor(input).rows == Rows::patches ? call.extents.images : call.extents.batch;
 }
 

@@ -151,6 +151,8 @@ constexpr Kernel kKernels[] = {
      kernel::join_images, "transformers models/llava/modeling_llava.py LlavaModel.forward"},
     {"torch", OpKind::add_images, "indexing by a mask, a sum, and an assignment to the same places of a copy",
      kernel::add_images, "transformers models/qwen3_vl/modeling_qwen3_vl.py Qwen3VLTextModel._deepstack_process"},
+    {"torch", OpKind::unfold, "im2col of each image, then copied together", kernel::unfold,
+     "transformers models/mistral3/modeling_mistral3.py Mistral3PatchMerger.forward"},
     {"torch", OpKind::ids, "8 bytes each", kernel::ids, "transformers vision_utils.py"},
     {"torch", OpKind::reorder, "indexing: keeps the ids; its gradient is as large as what is read", kernel::reorder,
      "derivatives.yaml: index"},

@@ -77,6 +77,7 @@ void average_pool(KernelCall& call);
 
 void join_images(KernelCall& call);
 void add_images(KernelCall& call);
+void unfold(KernelCall& call);
 void ids(KernelCall& call);
 void reorder(KernelCall& call);
 void interpolate(KernelCall& call);

@@ -109,10 +109,12 @@ void ungrouped_attention(KernelCall& call, const Tape::FusedAttention& how) {
         v = repeat_heads(call, std::move(v));
     }
     Ref mask;
-    if (has_mask(call)) {
+    if (has_mask(call) && &call.in(3).dtype() == &dtype::boolean) {
         const std::int64_t pairs =
             detail::checked_mul(call.rows(call.input_tensor(0)), sequence_of(call, 1));
         mask = tape.fresh(pairs, computed_dtype(call), "additive mask");
+    } else if (has_mask(call)) {
+        mask = tape.cast(call.in(3), computed_dtype(call));
     }
     finish_fused(call, tape.fused_attention(call.in(0), std::move(k), std::move(v), mask,
                                             call.numel(call.output_tensor(0)), how));
@@ -191,6 +193,8 @@ void additive_mask(KernelCall& call) {
     if (call.attributes().form == AttentionForm::disentangled) return mask_of_products(call);
     const std::int64_t pairs = pairs_of_mask(call);
     const std::int64_t numel = detail::checked_mul(call.extents.batch, pairs);
+    if (call.attributes().packed)  // of all patches, whatever image they are of
+        return call.out(0, call.tape.fresh(pairs, call.activation_dtype(), "mask"));
     if (!call.attributes().causal) {
         const Ref allowed = bidirectional_mask(call);
         if (allowed) call.out(0, call.tape.fresh(numel, call.activation_dtype(), "mask"));
@@ -209,7 +213,7 @@ void no_mask(KernelCall& call) {
 }
 
 void sdpa_mask(KernelCall& call) {
-    if (has_no_choice(call.attributes().form)) return additive_mask(call);
+    if (has_no_choice(call.attributes().form) || call.attributes().packed) return additive_mask(call);
     if (!call.attributes().causal) {
         if (Ref mask = bidirectional_mask(call)) call.out(0, std::move(mask));
         return;

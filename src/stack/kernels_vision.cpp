@@ -17,7 +17,7 @@ void conv_patches(KernelCall& call) {
     const auto cast = [&](Ref x) { return tape.autocast_input(std::move(x)); };
     Ref bias = call.parameters() > 1 ? cast(call.parameter(1)) : Ref();
     const Ref weight = cast(call.parameter(0));
-    const Ref images = cast(tape.borrow(pixels, given, false));
+    const Ref images = cast(call.in(0) ? call.in(0) : tape.borrow(pixels, given, false));
     const std::int64_t numel = call.numel(call.output_tensor(0));
     Ref out = tape.fresh(numel, images.dtype(), "output");
     {
@@ -43,8 +43,8 @@ namespace {
 
 /// `torch.cat` of a list that `torch.split` has made: the features of each image.
 Ref cat_of_images(KernelCall& call, const Ref& features) {
-    const std::vector<std::int64_t> each(static_cast<std::size_t>(call.extents.images),
-                                         features.numel() / call.extents.images);
+    const std::int64_t count = call.extents.images / call.extents.tiles;
+    const std::vector<std::int64_t> each(static_cast<std::size_t>(count), features.numel() / count);
     std::vector<Ref> images = call.tape.chunk(features, each);
     return call.tape.cat(images);
 }
@@ -53,6 +53,8 @@ Ref cat_of_images(KernelCall& call, const Ref& features) {
 
 void concat(KernelCall& call) {
     Tape& tape = call.tape;
+    if (call.attributes().listed && call.inputs() == 0)  // tiles of the batch's images, in one sequence
+        return call.out(0, tape.fresh(call.numel(call.output_tensor(0)), call.activation_dtype(), "pixels"));
     if (call.attributes().listed) return call.out(0, cat_of_images(call, call.in(0)));
     std::vector<Ref> parts;
     for (std::size_t i = 0; i < call.parameters(); ++i) {
@@ -142,6 +144,57 @@ void add_images(KernelCall& call) {
     call.out(0, std::move(out));
 }
 
+namespace {
+
+/// The features of each image: those of the tile that is the whole image, then of the other tiles, laid out
+/// row by row, without their padding, each row ended by a learned one
+/// [transformers models/llava_next/modeling_llava_next.py LlavaNextModel.pack_image_features].
+std::vector<Ref> packed_tiles(KernelCall& call, const Ref& features) {
+    Tape& tape = call.tape;
+    const Extents& e = call.extents;
+    const std::int64_t images = e.images / e.tiles;
+    const std::int64_t tile = features.numel() / e.images;
+    const std::int64_t width = call.input_tensor(1).width;
+    const std::int64_t kept = detail::checked_mul(detail::checked_mul(e.image_rows, e.image_columns), width);
+    const std::vector<std::int64_t> each(static_cast<std::size_t>(images), tile * e.tiles);
+    std::vector<Ref> out;
+    for (const Ref& image : tape.chunk(features, each)) {
+        const Ref whole = tape.slice(image, tile);
+        Ref rows = tape.slice(image, tile * (e.tiles - 1));
+        rows = tape.copy(tape.view(std::move(rows), Tape::ViewGradient::copy));
+        rows = tape.slice(std::move(rows), kept);
+        {
+            Ref newline = tape.expand(call.parameter(0), e.image_rows * width);
+            newline = tape.cast(std::move(newline), rows.dtype());
+            std::vector<Ref> parts{rows, std::move(newline)};
+            rows = tape.cat(parts);
+        }
+        std::vector<Ref> parts{whole, std::move(rows)};
+        out.push_back(tape.cat(parts));
+        call.keep_as_output(out.back());
+    }
+    return out;
+}
+
+}  // namespace
+
+void unfold(KernelCall& call) {
+    Tape& tape = call.tape;
+    const Ref x = call.in(0);
+    const std::vector<std::int64_t> each(static_cast<std::size_t>(call.extents.images),
+                                         x.numel() / call.extents.images);
+    std::vector<Ref> squares;
+    for (const Ref& image : tape.chunk(x, each)) {
+        Ref out = tape.fresh(image.numel(), image.dtype(), "squares of patches");
+        Tape::NodeBuilder node(tape, "unfold", {&image});
+        node.grad(0);
+        node.finish(out);
+        squares.push_back(std::move(out));
+    }
+    call.out(0, tape.cat(squares));
+    for (Ref& square : squares) call.hold_local(std::move(square));
+}
+
 void join_images(KernelCall& call) {
     Tape& tape = call.tape;
     const Ref embeds = call.in(0);
@@ -149,7 +202,12 @@ void join_images(KernelCall& call) {
     const std::int64_t numel = embeds.numel();
     const bool cuda = tape.backend() == Backend::cuda;
     Ref joined = features;
-    if (call.attributes().listed) joined = cat_of_images(call, features);
+    if (call.parameters() > 0) {
+        std::vector<Ref> images = packed_tiles(call, features);
+        joined = tape.cat(images);
+    } else if (call.attributes().listed) {
+        joined = cat_of_images(call, features);
+    }
     joined = tape.cast(std::move(joined), embeds.dtype());
     const Ref mask = tape.fresh(call.rows(call.output_tensor(2)), dtype::boolean, "places of images");
     Ref out = tape.fresh(numel, embeds.dtype(), "output");
