@@ -51,9 +51,7 @@ std::int64_t segment_size(std::int64_t rounded, const AllocatorSettings& setting
 // --- blocks and pools ----------------------------------------------------------------------------
 
 CachingAllocator::State::State(const AllocatorSettings& s, AllocatorHooks h)
-    : settings(s), hooks(std::move(h)),
-      memory(std::make_unique<std::pmr::unsynchronized_pool_resource>()), small_pool(memory.get()),
-      large_pool(memory.get()) {}
+    : settings(s), hooks(std::move(h)) {}
 
 std::int64_t CachingAllocator::State::limit() const {
     const std::int64_t all = settings.capacity.value_or(std::numeric_limits<std::int64_t>::max());
@@ -155,10 +153,9 @@ std::optional<std::uint32_t> CachingAllocator::State::search(bool large, std::in
             const bool grows = block.next != kNone && !blocks[block.next].mapped;
             return block.size + (grows ? blocks[block.next].size : 0);
         };
-        for (auto next = std::next(it);
-             blocks[it->block].range != kNone && next != from.free.end() && next->stream == stream &&
-             room(*next) < room(*it);
-             ++next)
+        auto next = it;
+        while (blocks[it->block].range != kNone && ++next != from.free.end() &&
+               next->stream == stream && room(*next) < room(*it))
             it = next;
     }
     const std::int64_t size = blocks[it->block].size;
@@ -308,17 +305,18 @@ void CachingAllocator::State::collect_garbage() {
     bool freed = true;
     while (reclaimed < target && freed && count > 0) {
         const std::int64_t oldest = total_age / count;  // in whole searches
-        freed = false;
-        for (auto it = large_pool.free.begin(); it != large_pool.free.end();) {
-            const std::uint32_t index = (it++)->block;
-            const Block& block = blocks[index];
-            if (!whole(block) || block.range != kNone || age(block) < oldest) continue;
-            freed = true;
-            reclaimed += block.size;
-            total_age -= age(block);
+        std::vector<std::uint32_t> old;
+        for (const Key& key : large_pool.free) {
+            const Block& block = blocks[key.block];
+            if (whole(block) && block.range == kNone && age(block) >= oldest) old.push_back(key.block);
+        }
+        for (const std::uint32_t index : old) {
+            reclaimed += blocks[index].size;
+            total_age -= age(blocks[index]);
             --count;
             release_segment(index);
         }
+        freed = !old.empty();
     }
 }
 
@@ -335,30 +333,28 @@ bool CachingAllocator::State::release_available(bool large, std::int64_t rounded
         return true;
     }
     std::int64_t released = 0;
+    std::vector<std::uint32_t> largest;
     while (released < wanted && it != free.begin()) {
-        const auto candidate = std::prev(it);
-        if (candidate->stream != stream || candidate->size < settings.max_split_size) break;
-        const std::uint32_t index = candidate->block;
-        if (blocks[index].range != kNone) {
-            it = candidate;
-            continue;
-        }
-        released += candidate->size;
-        release_segment(index);  // `it` stays valid: it stands behind
+        --it;
+        if (it->stream != stream || it->size < settings.max_split_size) break;
+        if (blocks[it->block].range != kNone) continue;
+        released += it->size;
+        largest.push_back(it->block);
     }
+    for (const std::uint32_t index : largest) release_segment(index);
     return released >= wanted;
 }
 
 /// Every whole free segment of a pool; of expandable ones every whole free page [release_blocks].
 void CachingAllocator::State::release_cached(Pool& of) {
-    std::vector<std::uint32_t> expandable;
-    for (auto it = of.free.begin(); it != of.free.end();) {
-        const std::uint32_t index = (it++)->block;
-        if (blocks[index].range != kNone)
-            expandable.push_back(index);
-        else if (whole(blocks[index]))
-            release_segment(index);
+    std::vector<std::uint32_t> expandable, segments;
+    for (const Key& key : of.free) {
+        if (blocks[key.block].range != kNone)
+            expandable.push_back(key.block);
+        else if (whole(blocks[key.block]))
+            segments.push_back(key.block);
     }
+    for (const std::uint32_t index : segments) release_segment(index);
     for (const std::uint32_t index : expandable) unmap(index);
 }
 

@@ -5,12 +5,11 @@
 
 #include <cstdint>
 #include <limits>
-#include <memory_resource>
 #include <optional>
-#include <set>
 #include <tuple>
 #include <vector>
 
+#include "allocator/sorted_chunks.hpp"
 #include "membudget/allocator.hpp"
 
 namespace membudget {
@@ -50,10 +49,9 @@ struct CachingAllocator::State {
             return std::tie(a.stream, a.size, a.address) < std::tie(b.stream, b.size, b.address);
         }
     };
-    using Order = std::pmr::set<Key>;
+    using Order = SortedChunks<Key>;
 
     struct Pool {
-        explicit Pool(std::pmr::memory_resource* memory) : free(memory), unmapped(memory) {}
         Order free, unmapped;
         std::int64_t searches = 0;
     };
@@ -116,7 +114,6 @@ struct CachingAllocator::State {
 
     AllocatorSettings settings;
     AllocatorHooks hooks;
-    std::unique_ptr<std::pmr::unsynchronized_pool_resource> memory;
     Pool small_pool, large_pool;
     std::vector<Block> blocks;
     std::vector<std::uint32_t> unused;     ///< of the arena

@@ -94,16 +94,20 @@ std::optional<Document> document_of_name(const std::string& name) {
     return out;
 }
 
-/// A name that looks like none of a file gets the nearest one of the catalogue as its hint.
+/// A name that looks like none of a file gets the nearest one of the catalogue as its hint, or where
+/// to find the names.
 Diagnostics maybe_a_name(const Diagnostics& errors, const std::string& path) {
     std::error_code ignored;
     if (path.find('/') != std::string::npos || std::filesystem::exists(path, ignored))
         return errors;
     const std::string_view near = catalogue().closest(path);
+    const bool without_suffix = std::filesystem::path(path).extension() != ".json";
     Diagnostics out;
     for (Diagnostic error : errors.list()) {
         if (error.hint.empty() && !near.empty())
             error.hint = fmt::format("did you mean the model '{}'?", near);
+        else if (error.hint.empty() && without_suffix)
+            error.hint = "membudget list models prints the names of known models";
         out.add(std::move(error));
     }
     return out;

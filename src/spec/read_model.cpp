@@ -42,6 +42,9 @@ void keep_config_key(const Cursor& at, std::string_view key, const KeyTree& mode
 }  // namespace
 
 void read_model(const Cursor& at, Spec& into) {
+    if (at.tree.is(KeyTree::Kind::string))
+        return at.wrong("an object",
+                        R"({"name": NAME} is a model of the catalogue, {"config": PATH} a file)");
     if (!at.tree.is(KeyTree::Kind::object)) return at.wrong("an object");
     const std::vector<std::string_view> known = keys_of(table(kModelFields));
     const bool family = describes_family(at.tree, known);
