@@ -353,7 +353,7 @@ struct ImageShape {
     std::int64_t patch = 0, merge = 0;
     /// Heights and widths, one of which an image of any size is fitted into and cut into tiles of `height` x
     /// `width`; one more tile is the whole image. Empty: none are cut.
-    std::vector<std::pair<std::int64_t, std::int64_t>> grids;
+    std::vector<std::pair<std::int64_t, std::int64_t>> grids{};
     std::int64_t tiles = 1;     ///< of an image
     /// Tokens of an image in rows and columns; of a cut one those of its tiles together, without padding.
     std::int64_t token_rows = 0, token_columns = 0;

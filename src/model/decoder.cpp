@@ -42,7 +42,8 @@ SharedTensors declare_shared(const DecoderPlan& plan, std::vector<Tensor>& share
             return index;
         };
         ids.features.images = features("image features");
-        shared.back().held = Held::until_outputs_end;
+        // What is made of tiles takes the place of their own features.
+        shared.back().held = plan.newline.empty() ? Held::until_outputs_end : Held::until_last_read;
         for (std::int64_t i = 0; i < plan.deep_features; ++i) {
             ids.features.deep.push_back(features(fmt::format("deepstack_features.{}", i)));
             shared.back().held = Held::until_outputs_end;
@@ -84,15 +85,18 @@ int join_images(BlockBuilder& b, const DecoderPlan& plan, const SharedTensors& i
                 const std::vector<Tensor>& shared) {
     const auto of_model = [&](int index) { return b.shared(index, shared[static_cast<std::size_t>(index)]); };
     const int x = b.tensor("inputs_embeds", plan.hidden);
-    const int features = b.tensor("image_features", plan.hidden, rows_of_features(plan));
-    if (!plan.any_image_size) b.set_times(features, plan.image_tokens);
+    const bool tiles = !plan.newline.empty();
+    const int features = b.tensor("image_features", plan.hidden, tiles ? Rows::image_tokens : rows_of_features(plan));
+    if (!plan.any_image_size && !tiles) b.set_times(features, plan.image_tokens);
+    std::vector<int> newline;
+    if (tiles) newline.push_back(b.parameter(std::string(plan.newline), {plan.hidden}, Component::vision));
     int mask = -1;
     if (ids.places >= 0)
         mask = of_model(ids.places);
     else
         mask = b.hold_until_model_end(b.tensor("special_image_mask", 1));
     b.op(OpKind::join_images, "inputs_embeds", place::embedding, {of_model(ids.embeds), of_model(ids.features.images)},
-         {x, b.hold_until_model_end(features), mask}).attributes.listed = plan.listed_images;
+         {x, b.hold_until_model_end(features), mask}, std::move(newline)).attributes.listed = plan.listed_images;
     for (std::size_t i = 0; i < ids.deep.size(); ++i)
         b.op(OpKind::concat, shared[static_cast<std::size_t>(ids.deep[i])].name, place::embedding,
              {of_model(ids.features.deep[i])}, {of_model(ids.deep[i])}).attributes.listed = true;
@@ -274,7 +278,7 @@ Model build_decoder(const DecoderPlan& plan, Task task, std::int64_t labels, Pro
         model.blocks.push_back(build_embeddings(plan, ids, model.shared));
         plan.tower(model, ids.features);
     }
-    model.sections.push_back({base, 0, {next()}, 1});
+    model.sections.push_back({plan.newline.empty() ? base : std::string(), 0, {next()}, 1});
     model.blocks.push_back(build_stem(plan, ids, model.shared));
     const int first = next();
     for (const LayerPlan& layer : plan.kinds)
@@ -302,11 +306,9 @@ Model build_decoder(const DecoderPlan& plan, Task task, std::int64_t labels, Pro
     model.inputs = {{"ids"}};
     if (task == Task::causal_lm) model.inputs.push_back({"labels"});
     if (task == Task::classification) model.inputs.push_back(class_labels(Rows::batch, labels, problem));
-    if (plan.image_blocks || plan.any_image_size) model.inputs.push_back({"token types"});
-    if (plan.any_image_size) {
-        model.inputs.push_back({"pixels", Rows::patches, plan.pixel_width, nullptr});
-        model.inputs.push_back({"sizes of images", Rows::images, 3});
-    }
+    if (plan.image_blocks || plan.token_types) model.inputs.push_back({"token types"});
+    if (plan.any_image_size) model.inputs.push_back({"pixels", Rows::patches, plan.pixel_width, nullptr});
+    if (plan.size_width > 0) model.inputs.push_back({"sizes of images", Rows::images, plan.size_width});
     if (model.image.rows > 0) model.inputs.push_back({"pixels", Rows::images, model.image.pixels(), nullptr});
     model.facts.hidden_size = plan.hidden;
     model.facts.layers = plan.order.empty() ? plan.layer_count

@@ -170,6 +170,9 @@ struct DecoderPlan {
     /// The tower takes images of any size, as patches of `pixel_width` numbers.
     bool any_image_size = false;
     std::int64_t pixel_width = 0;
+    std::int64_t size_width = 0;         ///< numbers that say the size of an image; 0: none are given
+    bool token_types = false;            ///< a second input tells images from words
+    std::string_view newline;            ///< with tiles: the parameter that ends a row; empty: none
     std::int64_t deep_features = 0;      ///< features that join the hidden states after the first layers
     std::int64_t position_axes = 0;      ///< positions of each token in so many directions; 0: of all sequences
     bool interleaved_axes = false;       ///< see `OpAttributes::interleaved`

@@ -311,4 +311,34 @@ void configure_llava(ConfigReader& config, Parts& parts) {
     parts.add_decoder(plan);
 }
 
+/// LLaVA whose images are fitted into one of several resolutions and cut into tiles
+/// [transformers models/llava_next/modeling_llava_next.py].
+void configure_llava_next(ConfigReader& config, Parts& parts) {
+    DecoderPlan plan = language_model();
+    read_any_text(config, "text_config", "llama", plan);
+    if (nested_type(config, "vision_config", "clip_vision_model") != "clip_vision_model")
+        return add_llava_any_tower(config, parts, plan, true);
+    LlavaVision v = read_llava_vision(config);
+    v.tower.stacked = true;
+    const std::int64_t side = v.tower.image;
+    std::vector<std::pair<std::int64_t, std::int64_t>> grids = config.pairs("image_grid_pinpoints");
+    for (const auto& [height, width] : grids)
+        if (height % side != 0 || width % side != 0)
+            config.invalid("image_grid_pinpoints", fmt::format("expected multiples of the tower's {} pixels; got {} x {}",
+                                                               side, height, width));
+    if (grids.empty()) config.invalid("image_grid_pinpoints", "expected at least one resolution");
+    if (!config.diagnostics().empty()) return;
+    plan.image_tokens = v.tokens();
+    plan.newline = "model.image_newline";
+    if (v.joined > 1) plan.step_unsupported = "features of several layers of the vision tower are not modelled";
+    if (!v.without_class) plan.step_unsupported = "features with the class token do not fill a square";
+    plan.tower = [&](Model& model, const TowerFeatures& features) {
+        add_llava_tower(model, v, plan.hidden, features.images);
+        model.image.patch = v.tower.patch;
+        model.image.merge = 1;
+        model.image.grids = std::move(grids);
+    };
+    parts.add_decoder(plan);
+}
+
 }  // namespace membudget

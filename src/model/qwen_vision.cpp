@@ -102,6 +102,7 @@ Block Tower::stem() const {
         b.op(OpKind::rotary_tables, "rotary_pos_emb", place::attention, {}, {cos, sin}).attributes;
     rotary.rotary_dim = b.width(cos);
     rotary.axes = 2;
+    rotary.rotation = Rotation::halves_cast;
     if (order >= 0) {
         b.op(OpKind::reorder, "cos in window order", place::attention, {cos, order}, {tables[0]});
         b.op(OpKind::reorder, "sin in window order", place::attention, {sin, order}, {tables[1]});
@@ -356,6 +357,8 @@ QwenVision read_qwen3_vision(ConfigReader& outer, bool deep) {
 void plan_qwen_tower(DecoderPlan& plan, QwenVision vision) {
     plan.any_image_size = true;
     plan.listed_images = true;
+    plan.token_types = true;
+    plan.size_width = 3;
     plan.position_axes = 3;
     plan.pixel_width = vision.channels * vision.frames * vision.patch * vision.patch;
     plan.deep_features = static_cast<std::int64_t>(vision.joins.size());

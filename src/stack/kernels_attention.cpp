@@ -194,7 +194,7 @@ void additive_mask(KernelCall& call) {
     const std::int64_t pairs = pairs_of_mask(call);
     const std::int64_t numel = detail::checked_mul(call.extents.batch, pairs);
     if (call.attributes().packed)  // of all patches, whatever image they are of
-        return call.out(0, call.tape.fresh(pairs, call.activation_dtype(), "mask"));
+        return call.out(0, call.tape.fresh(pairs, call.in(0).dtype(), "mask"));
     if (!call.attributes().causal) {
         const Ref allowed = bidirectional_mask(call);
         if (allowed) call.out(0, call.tape.fresh(numel, call.activation_dtype(), "mask"));

@@ -268,7 +268,8 @@ namespace {
 /// Tables of each token, of positions in several directions. Three: every direction has all frequencies, and
 /// the sections of a table come from one each [models/qwen2_vl/modeling_qwen2_vl.py
 /// Qwen2VLRotaryEmbedding.forward; interleaved: models/qwen3_vl/modeling_qwen3_vl.py
-/// Qwen3VLTextRotaryEmbedding.forward]. Two: they share the frequencies, and the tables stay in fp32
+/// Qwen3VLTextRotaryEmbedding.forward]. Two: they share the frequencies [models/pixtral/modeling_pixtral.py
+/// PixtralVisionRotaryEmbedding.forward]. Where the rotation is in fp32 the tables stay so
 /// [Qwen2VLVisionRotaryEmbedding.forward].
 void tables_of_directions(KernelCall& call) {
     Tape& tape = call.tape;
@@ -291,18 +292,13 @@ void tables_of_directions(KernelCall& call) {
         const Ref half = a.interleaved ? Ref() : tape.fresh(numel / 2, dtype::fp32, "sections");
         return tape.fresh(numel, dtype::fp32, what);
     };
-    if (shared) {
-        cosine = composed("cosine");
-        sine = composed("sine");
-        call.out(0, std::move(cosine));
-        call.out(1, std::move(sine));
-        return;
-    }
     sine = composed("sine");
     cosine = composed("cosine");
     angles.reset();
-    call.out(0, tape.cast(std::move(cosine), call.activation_dtype()));
-    call.out(1, tape.cast(std::move(sine), call.activation_dtype()));
+    const Dtype& narrow = call.inputs() > 0 ? call.in(0).dtype() : call.activation_dtype();
+    const Dtype& type = a.rotation == Rotation::halves_cast ? dtype::fp32 : narrow;
+    call.out(0, tape.cast(std::move(cosine), type));
+    call.out(1, tape.cast(std::move(sine), type));
 }
 
 }  // namespace

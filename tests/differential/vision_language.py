@@ -77,6 +77,117 @@ CLASSES = {
 }
 
 
+PLAIN_TEXT = {name: value for name, value in TEXT.items() if name != "rope_parameters"}
+TOWER: dict[str, Any] = {
+    "hidden_size": 192,
+    "intermediate_size": 520,
+    "num_hidden_layers": 3,
+    "num_attention_heads": 4,
+}
+SIDE = 64
+CELL = 8
+
+
+def llava_next() -> dict[str, Any]:
+    """LLaVA-NeXT: images in tiles, of which one is the whole image."""
+    return {
+        "text_config": {"model_type": "llama", **PLAIN_TEXT},
+        "vision_config": {"model_type": "clip_vision_model", "image_size": SIDE, "patch_size": CELL, **TOWER},
+        "image_grid_pinpoints": [[SIDE, 2 * SIDE], [2 * SIDE, SIDE], [2 * SIDE, 2 * SIDE]],
+        "image_token_index": VOCAB - 1,
+    }
+
+
+def mistral3() -> dict[str, Any]:
+    """Mistral 3: the patches of all images under one mask."""
+    return {
+        "text_config": {"model_type": "mistral", "head_dim": 64, "sliding_window": None, **PLAIN_TEXT},
+        "vision_config": {"model_type": "pixtral", "image_size": 256, "patch_size": PATCH, **TOWER},
+        "tie_word_embeddings": False,
+        "image_token_index": VOCAB - 1,
+    }
+
+
+def internvl() -> dict[str, Any]:
+    """InternVL: tiles of one size, of which four patches become a token."""
+    return {
+        "text_config": {"model_type": "qwen2", **PLAIN_TEXT},
+        "vision_config": {"image_size": [SIDE, SIDE], "patch_size": [CELL, CELL], **TOWER},
+        "tie_word_embeddings": False,
+        "image_token_id": VOCAB - 1,
+    }
+
+
+def words_and_images(batch: int, images: int, words: int, tokens: int) -> dict[str, Any]:
+    """Ids and labels of sequences in which every image takes so many tokens."""
+    shape = [batch, words + images * tokens]
+    places = [[1 + i * (tokens + 1), 1 + i * (tokens + 1) + tokens, VOCAB - 1] for i in range(images)]
+    return {
+        "input_ids": {"shape": shape, "high": VOCAB - 2, "fill": places},
+        "labels": {"shape": shape, "high": VOCAB - 2},
+    }
+
+
+def llava_next_inputs(batch: int, images: int, words: int, form: int) -> dict[str, Any]:
+    """Images that fill 2 x 2 tiles but for rows of padding, or 1 x 2."""
+    size, tiles, tokens = [([100, 128], 5, 64 + 12 * 17), ([64, 120], 3, 64 + 8 * 17)][form % 2]
+    return words_and_images(batch, images, words, tokens) | {
+        "pixel_values": {"shape": [batch * images, tiles, 3, SIDE, SIDE]},
+        "image_sizes": {"values": [size] * (batch * images)},
+    }
+
+
+def mistral3_inputs(batch: int, images: int, words: int, form: int) -> dict[str, Any]:
+    """Images of one size."""
+    size = [[224, 168], [112, 196]][form % 2]
+    tokens = size[0] * size[1] // (PATCH * MERGE) ** 2
+    return words_and_images(batch, images, words, tokens) | {
+        "pixel_values": {"shape": [batch * images, 3, *size]},
+        "image_sizes": {"values": [size] * (batch * images)},
+    }
+
+
+def internvl_inputs(batch: int, images: int, words: int, form: int) -> dict[str, Any]:
+    """Two tiles of each image, or one."""
+    tiles = images * (1 + form % 2)
+    return words_and_images(batch, tiles, words, (SIDE // CELL // 2) ** 2) | {
+        "pixel_values": {"shape": [batch * tiles, 3, SIDE, SIDE]},
+    }
+
+
+TILED = {
+    "llava-next": ("LlavaNextForConditionalGeneration", llava_next, llava_next_inputs),
+    "mistral3": ("Mistral3ForConditionalGeneration", mistral3, mistral3_inputs),
+    "internvl": ("InternVLForConditionalGeneration", internvl, internvl_inputs),
+}
+
+
+def towers_of_tiles() -> list[dict[str, Any]]:
+    """The same choices for towers that see tiles or whole images."""
+    forms: list[tuple[dict[str, int], dict[str, Any]]] = [
+        ({"batch": 1, "images": 1, "words": 80}, {}),
+        ({"batch": 2, "images": 1, "words": 80}, {"attn_implementation": "eager", "keep_outputs": True}),
+        ({"batch": 2, "images": 2, "words": 64}, {"autocast": "bfloat16"}),
+        (
+            {"batch": 2, "images": 1, "words": 64},
+            {"param_dtype": "bfloat16", "frozen": ["vision_tower"], "checkpointing": "non_reentrant"},
+        ),
+        ({"batch": 1, "images": 2, "words": 64}, {"checkpointing": "reentrant", "keep_outputs": True}),
+    ]
+    common = {"attn_implementation": "sdpa", "optimizer": CPU_OPTIMIZER, "keep_outputs": False}
+    cases = []
+    for name, (model, config, make) in TILED.items():
+        for number, (shape, training) in enumerate(forms):
+            batch = make(**shape, form=number)
+            sizes = {"batch": shape["batch"], "seq": batch["input_ids"]["shape"][1]}
+            # LLaVA reads the last layer but one; what runs behind it is counted as not checkpointed.
+            whole = name == "llava-next" and "checkpointing" in training
+            last = {"vision_feature_layer": -1} if whole else {}
+            case = {"architecture": name, "model": model, "config": config() | last, "inputs": batch}
+            cases.append({"name": f"{name}-{number}", **case, "training": common | training | sizes})
+    return cases
+
+
 def vision_language() -> list[dict[str, Any]]:
     """Trained and frozen towers, one image and several, in each precision."""
     wide = {"height": 224, "width": 168}
