@@ -95,6 +95,7 @@ struct JobDevice {
 struct Job {
     std::string name;
     std::shared_ptr<const Model> model;      ///< null when the spec states numbers only
+    std::shared_ptr<const Model> unadapted;  ///< the same before adapters, freezing and quantization
     std::int64_t anonymous_parameters = 0;   ///< `model.parameters`: a count without an architecture
     Backend backend = Backend::cuda;
     Extents extents;
@@ -130,6 +131,8 @@ struct ResolveInputs {
     /// Parsed `model.config`, when the spec names one.
     std::optional<KeyTree> config;
     std::string config_file;
+    /// What the spec's `model` builds, where that is known already; null: it is built.
+    std::shared_ptr<const Model> model;
     /// Parsed adapter_config.json, when `training.lora` names one.
     std::optional<KeyTree> adapter;
     std::string adapter_file;

@@ -3,6 +3,7 @@
 /// The whole in one call, for programs that use the library.
 
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -24,6 +25,8 @@ struct Document {
     std::optional<KeyTree> adapter; ///< the adapter_config.json that it refers to
     std::string adapter_file;
     std::string scenario;   ///< the scenario that was applied; empty: none
+    /// What `/model` builds, where that is known already: changes of other keys need not build it again.
+    std::shared_ptr<const Model> model;
     /// Shape of the file before the first patch: stated activations refer to it.
     std::optional<std::int64_t> base_micro_batch_size, base_sequence_length;
 };
@@ -71,6 +74,8 @@ struct Estimate {
 /// The techniques that apply to this job, each with what it saves, largest saving at the peak first.
 struct TechniqueSaving {
     const Technique* technique = nullptr;
+    /// The technique's own, or, where that is not live, the one of its others which it lowers most.
+    std::string_view term;
     /// Bytes of its term at the peak: what it addresses.
     Bytes term_bytes;
     /// Found by estimating the changed job; absent where it cannot be derived (stated terms).

@@ -2,6 +2,7 @@
 
 /// Part `scenario`: named pure changes of a spec, JSON merge patches, and what a changed knob means.
 
+#include <array>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -25,6 +26,8 @@ struct Technique {
     std::string_view cost;      ///< no technique is free
     std::string_view limits;
     std::string_view measure;   ///< what to measure again after turning it
+    /// Terms that it lowers beside the first, and which may be live where that is gone; or empty.
+    std::array<std::string_view, 2> also = {};
     /// The phases whose peak it can lower: bit i for Phase i.
     unsigned phases = 0;
     /// Whether a change of the knob from `from` to `to` (null: absent) turns the technique on;

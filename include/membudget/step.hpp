@@ -94,6 +94,7 @@ enum class Bound { lower, point, upper };
 
 /// How finely terms are told apart.
 enum class Detail {
+    bytes,    ///< ledger terms, without the notes that people read: for searches
     terms,    ///< ledger terms
     tensors,  ///< ledger term + "\n" + op + "\n" + tensor: for `explain`
 };
@@ -101,7 +102,7 @@ enum class Detail {
 /// One simulated step.
 struct Step {
     TermTable terms;
-    std::vector<TermNote> notes;   ///< by TermId
+    std::vector<TermNote> notes;   ///< by TermId; empty ones with Detail::bytes
     StepNode root;
     Profile profile;               ///< of the whole, from nothing: the start's state is allocated first
     std::int64_t phase_peaks[4] = {0, 0, 0, 0};  ///< by Phase

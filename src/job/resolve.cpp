@@ -58,49 +58,42 @@ void Resolver::warn(std::string id, std::string text) {
     job_.warnings.push_back({std::move(id), std::move(text)});
 }
 
-std::optional<Model> Resolver::build() {
+bool Resolver::find_config() {
     const ModelSpec& model = spec_.model;
-    const KeyTree* config = nullptr;
-    std::string file = spec_.file;
-    std::string pointer = "/model";
-    KeyTree own_config;
     if (model.family) {
-        const Family* row = families().find(model.family->name);
-        if (row == nullptr) {
-            problems_.invalid(model.family->pointer,
-                              fmt::format("expected a model family; got '{}'", model.family->name),
-                              hint_for(families(), model.family->name, "families"));
-            return std::nullopt;
-        }
-        own_config = model.family_config;
-        own_config.at_or_add("model_type") = KeyTree(model.family->name);
+        const Family* row =
+            find_row(families(), model.family->name, model.family->pointer, "a model family", "families");
+        if (row == nullptr) return false;
+        own_config_ = model.family_config;
+        own_config_.at_or_add("model_type") = KeyTree(model.family->name);
+        config_ = &own_config_;
         Diagnostics unknown = unknown_keys(*row, model.family_config);
         unknown.prefix_pointers("/model");
         problems_.take(std::move(unknown));
-        config = &own_config;
     } else if (inputs_.config) {
-        config = &*inputs_.config;
-        file = inputs_.config_file;
-        pointer.clear();
+        config_ = &*inputs_.config;
     } else if (model.name) {
         const CatalogueModel* row = find_row(catalogue(), model.name->name, model.name->pointer,
                                              "a model of the catalogue", "models");
-        if (row == nullptr) return std::nullopt;
-        own_config = row->config();
-        config = &own_config;
+        if (row == nullptr) return false;
+        own_config_ = row->config();
+        config_ = &own_config_;
     }
-    if (config == nullptr) return std::nullopt;
-    config_ = *config;
+    return true;
+}
+
+std::shared_ptr<const Model> Resolver::build() {
+    if (!find_config() || config_ == nullptr) return nullptr;
+    if (inputs_.model != nullptr) return inputs_.model;
     Result<Model> built =
-        build_model(*config, model.architecture ? std::string_view(model.architecture->name) : "");
-    if (!built) {
-        Diagnostics why = built.errors();
-        why.prefix_pointers(pointer);
-        why.set_file(file);
-        problems_.take(std::move(why));
-        return std::nullopt;
-    }
-    return std::move(built).value();
+        build_model(*config_, spec_.model.architecture ? std::string_view(spec_.model.architecture->name) : "");
+    if (built) return std::make_shared<const Model>(std::move(built).value());
+    const bool in_file = config_ != &own_config_;
+    Diagnostics why = built.errors();
+    if (!in_file) why.prefix_pointers("/model");
+    why.set_file(in_file ? inputs_.config_file : spec_.file);
+    problems_.take(std::move(why));
+    return nullptr;
 }
 
 void Resolver::model() {
@@ -108,9 +101,8 @@ void Resolver::model() {
         job_.anonymous_parameters = *spec_.model.parameters;
         return;
     }
-    std::optional<Model> built = build();
-    if (!built) return;
-    job_.model = std::make_shared<const Model>(std::move(*built));
+    job_.model = job_.unadapted = build();
+    if (job_.model == nullptr) return;
     for (const std::string& note : job_.model->notes) assume("model.config", note, job_.model->source);
 }
 
@@ -130,9 +122,8 @@ void Resolver::check_simulated() {
 }
 
 Result<Model> Resolver::only_model() {
-    std::optional<Model> built = build();
-    if (built && asks_for_adaptation()) {
-        job_.model = std::make_shared<const Model>(std::move(*built));
+    job_.model = build();
+    if (job_.model != nullptr && asks_for_adaptation()) {
         parallelism();
         precision();
         adapt();
@@ -145,8 +136,8 @@ Result<Model> Resolver::only_model() {
                                                                                         : "float32";
             return adapted;
         }
-    } else if (built && problems_.empty()) {
-        return std::move(*built);
+    } else if (job_.model != nullptr && problems_.empty()) {
+        return *job_.model;
     }
     if (problems_.empty())
         problems_.invalid("/model", "expected a model with an architecture; got " +

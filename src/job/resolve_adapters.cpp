@@ -87,14 +87,14 @@ Published published(const KeyTree& config) {
 bool Resolver::asks_for_adaptation() const {
     const TrainingSpec& t = spec_.training;
     return t.lora || !t.freeze.empty() || t.quantization.row ||
-           (config_ && config_->find("quantization_config") != nullptr);
+           (config_ != nullptr && config_->find("quantization_config") != nullptr);
 }
 
 std::optional<QuantizedBase> Resolver::quantized_base() {
     const QuantizationSpec& spec = spec_.training.quantization;
     QuantizedBase base;
     Published file;
-    const KeyTree* own = config_ ? config_->find("quantization_config") : nullptr;
+    const KeyTree* own = config_ != nullptr ? config_->find("quantization_config") : nullptr;
     if (!spec.row && own != nullptr && own->is(KeyTree::Kind::object)) {
         file = published(*own);
         base.row = quantizations().find(file.row);

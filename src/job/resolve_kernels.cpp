@@ -222,7 +222,7 @@ void Resolver::experts() {
         return;
     }
     if (!job_.model->step_unsupported.empty()) return;
-    const KeyTree* logits = config_ ? config_->find("output_router_logits") : nullptr;
+    const KeyTree* logits = config_ != nullptr ? config_->find("output_router_logits") : nullptr;
     const OpAttributes& mixture = op->attributes;
     const bool auxiliary =
         mixture.router != RouterForm::deepseek_v2 && mixture.router != RouterForm::deepseek_v3;

@@ -20,8 +20,10 @@ public:
 private:
     void model();
     void check_simulated();
-    /// The model that the spec describes; absent after a diagnostic, and where it describes none.
-    [[nodiscard]] std::optional<Model> build();
+    /// Finds the model's config, where the spec describes one; false after a diagnostic.
+    bool find_config();
+    /// The model that the spec describes; null after a diagnostic, and where it describes none.
+    [[nodiscard]] std::shared_ptr<const Model> build();
     void parallelism();
     void precision();
     void optimizer();
@@ -83,7 +85,8 @@ private:
     const ResolveInputs& inputs_;
     Job job_;
     Diagnostics problems_;
-    std::optional<KeyTree> config_;  ///< the model's config, from wherever it came
+    const KeyTree* config_ = nullptr;  ///< the model's config, from wherever it came
+    KeyTree own_config_;               ///< where it came from the spec or the catalogue
 };
 
 }  // namespace membudget

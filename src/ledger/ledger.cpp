@@ -255,8 +255,8 @@ Ledger make_ledger(const Job& job, const std::optional<Budget>& budget, Outermos
     });
     std::optional<Step> low, high;
     if (bounded) {
-        low = simulate_step(job, Bound::lower);
-        high = simulate_step(job, Bound::upper);
+        low = simulate_step(job, Bound::lower, Detail::bytes);
+        high = simulate_step(job, Bound::upper, Detail::bytes);
     }
     const Step& lower = low ? *low : point;
     const Step& upper = high ? *high : point;

@@ -30,7 +30,7 @@ public:
         if (!job.steady) return;
         Job first = job;
         first.steady = false;
-        first_ = simulate_step(first, bound);
+        first_ = simulate_step(first, bound, Detail::bytes);
     }
 
     /// Absent: no instant of the replay is the step's peak, and no request fails either.

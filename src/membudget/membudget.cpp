@@ -76,6 +76,7 @@ Result<Document> document_of_config(KeyTree config, const std::string& file) {
 ResolveInputs inputs_of(const Document& document) {
     return {.config = document.config,
             .config_file = document.config_file,
+            .model = document.model,
             .adapter = document.adapter,
             .adapter_file = document.adapter_file,
             .base_micro_batch_size = document.base_micro_batch_size,
@@ -98,7 +99,7 @@ std::optional<Document> document_of_name(const std::string& name) {
 /// to find the names.
 Diagnostics maybe_a_name(const Diagnostics& errors, const std::string& path) {
     std::error_code ignored;
-    if (path.find('/') != std::string::npos || std::filesystem::exists(path, ignored))
+    if (path == "-" || path.find('/') != std::string::npos || std::filesystem::exists(path, ignored))
         return errors;
     const std::string_view near = catalogue().closest(path);
     const bool without_suffix = std::filesystem::path(path).extension() != ".json";
@@ -319,6 +320,7 @@ Result<Document> with_patch(const Document& document, const KeyTree& patch) {
     Document out = document;
     remember_base_shape(out);
     out.tree = merge_patch(std::move(out.tree), patch);
+    if (patch.find("model") != nullptr) out.model.reset();
     if (Diagnostics errors = load_files(out); !errors.empty()) return errors;
     return out;
 }

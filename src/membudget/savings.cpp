@@ -45,31 +45,46 @@ std::optional<TechniqueSaving> saving_of(const Technique& technique, const Docum
     if (!changed) return std::nullopt;
     const auto job = resolve_document(*changed);
     if (!job) return std::nullopt;
-    const Step then = simulate_step(*job, Bound::point, Detail::terms);
 
     TechniqueSaving out;
     out.technique = &technique;
-    out.term_bytes = at_peak(now.ledger, technique.term);
+    out.term = technique.term;
+    out.term_bytes = at_peak(now.ledger, out.term);
+    const bool own_is_live = out.term_bytes > Bytes(0);
+    Bytes with_others = out.term_bytes;
+    for (const std::string_view other : technique.also)
+        if (!other.empty()) with_others += at_peak(now.ledger, other);
     out.change = describe_patch(document.tree, changed->tree);
-    out.term_saves = out.term_bytes - at_peak(then, technique.term);
-    out.peak_saves = now.ledger.allocated.point - Bytes(then.profile.peak);
 
     const Phase phase = now.ledger.peak.phase;
     const bool reaches = (technique.phases >> static_cast<unsigned>(phase) & 1U) != 0;
-    if (out.term_bytes == Bytes(0)) {
+    const auto is_idle = [&out](std::string why) {
         out.helps_at_peak = false;
-        out.note = fmt::format("{} is not live at the peak", technique.term);
-    } else if (!reaches) {
-        out.helps_at_peak = false;
-        out.note = fmt::format("the peak is in the {}", name_of(phase));
-    } else if (*out.term_saves == Bytes(0) && is_stated(now.job, technique.term)) {
+        out.note = std::move(why);
+        return out;
+    };
+    if (with_others == Bytes(0)) return is_idle(fmt::format("{} is not live at the peak", out.term));
+    if (!reaches) return is_idle(fmt::format("the peak is in the {}", name_of(phase)));
+
+    const Step then = simulate_step(*job, Bound::point, Detail::bytes);
+    out.term_saves = out.term_bytes - at_peak(then, out.term);
+    for (const std::string_view other : technique.also) {
+        if (other.empty() || own_is_live) continue;
+        const Bytes bytes = at_peak(now.ledger, other);
+        const Bytes saves = bytes - at_peak(then, other);
+        if (saves <= *out.term_saves) continue;
+        out.term = other;
+        out.term_bytes = bytes;
+        out.term_saves = saves;
+    }
+    out.peak_saves = now.ledger.allocated.point - Bytes(then.profile.peak);
+    if (*out.term_saves == Bytes(0) && is_stated(now.job, out.term)) {
         // The file states the term as it is now; only its author knows what it would become.
         out.term_saves.reset();
         out.peak_saves.reset();
-        out.note = fmt::format("state what {} becomes to know the saving", technique.term);
+        out.note = fmt::format("state what {} becomes to know the saving", out.term);
     } else if (*out.peak_saves <= Bytes(0)) {
-        out.helps_at_peak = false;
-        out.note = "the peak stays";
+        return is_idle("the peak stays");
     }
     return out;
 }
@@ -80,6 +95,7 @@ std::vector<TechniqueSaving> technique_savings(const Document& document, const E
     std::vector<TechniqueSaving> out;
     Document base = document;
     base.tree.remove("scenarios");
+    base.model = estimate.job.unadapted;
     for (const Technique& technique : techniques())
         if (auto saving = saving_of(technique, base, estimate)) out.push_back(std::move(*saving));
     const auto at_most = [](const TechniqueSaving& s) { return s.peak_saves.value_or(s.term_bytes); };

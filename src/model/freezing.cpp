@@ -55,7 +55,8 @@ Result<Model> with_frozen(Model model, const std::vector<std::string>& patterns)
         }
         return decision;
     };
-    rewrite_layers(model, decide, [](Block& block, const std::string&, const Decision& decision) {
+    const Layers layers = std::ranges::any_of(patterns, has_digit) ? Layers::apart : Layers::alike;
+    rewrite_layers(model, layers, decide, [](Block& block, const std::string&, const Decision& decision) {
         for (std::size_t i = 0; i < decision.size(); ++i)
             block.parameters[i].trainable = decision[i] != 0;
     });

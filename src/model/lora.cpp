@@ -345,7 +345,7 @@ Result<Model> with_lora(Model model, const Lora& given) {
     name_lookups(model);
     Injection injection(lora, targets, model);
     rewrite_layers(
-        model, [&](const Block& block, const std::string& prefix) { return injection.decide(block, prefix); },
+        model, targets.layers(), [&](const Block& block, const std::string& prefix) { return injection.decide(block, prefix); },
         [&](Block& block, const std::string& prefix, const Decision& decision) {
             injection.change(block, prefix, decision);
         });

@@ -4,6 +4,7 @@
 #include "model/lora_targets.hpp"
 
 #include <algorithm>
+#include <cctype>
 #include <iterator>
 #include <set>
 
@@ -267,6 +268,19 @@ bool Targets::matches(const std::string& name) const {
 bool Targets::chooses_parameter(const std::string& name) const {
     return std::any_of(lora_.target_parameters.begin(), lora_.target_parameters.end(),
                        [&](const std::string& t) { return is_module_suffix(name, t); });
+}
+
+Layers Targets::layers() const {
+    // A dot of a pattern means any character, a digit too.
+    const auto is_pattern = [](const std::string& text) {
+        return std::ranges::any_of(text, [](unsigned char c) { return c != '_' && std::isalpha(c) == 0; });
+    };
+    const bool apart = pattern_ || excluded_ || !lora_.layers.empty() || !ranks_.empty() ||
+                       std::ranges::any_of(lora_.targets, has_digit) ||
+                       std::ranges::any_of(lora_.target_parameters, has_digit) ||
+                       std::ranges::any_of(lora_.excluded, has_digit) ||
+                       std::ranges::any_of(lora_.modules_to_save, is_pattern);
+    return apart ? Layers::apart : Layers::alike;
 }
 
 std::int64_t Targets::rank_of(const std::string& name) const {

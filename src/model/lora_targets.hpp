@@ -30,6 +30,8 @@ public:
     [[nodiscard]] bool chooses_parameter(const std::string& name) const;
     /// Whether a name meets the targets where nothing but its text is known: no "all-linear".
     [[nodiscard]] bool matches(const std::string& name) const;
+    /// Whether the layers of a section may fare differently.
+    [[nodiscard]] Layers layers() const;
     /// Of a module or a parameter that is chosen.
     [[nodiscard]] std::int64_t rank_of(const std::string& name) const;
 

@@ -143,7 +143,9 @@ std::string output_embedding_of(const Model& model) {
     return tied.empty() ? found : tied;
 }
 
-void rewrite_layers(Model& model, const Decide& decide, const Change& change) {
+bool has_digit(std::string_view text) { return text.find_first_of("0123456789") != std::string_view::npos; }
+
+void rewrite_layers(Model& model, Layers layers, const Decide& decide, const Change& change) {
     std::map<std::pair<int, Decision>, int> made;  // block as it was, decision -> block as it is
     std::vector<Block> blocks;
     std::vector<Section> sections;
@@ -167,6 +169,10 @@ void rewrite_layers(Model& model, const Decide& decide, const Change& change) {
                 ++sections.back().count;
             else
                 sections.push_back(std::move(unit));
+            if (layers == Layers::alike) {
+                sections.back().count = section.count;
+                break;
+            }
         }
     }
     model.blocks = std::move(blocks);

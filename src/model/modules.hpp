@@ -55,10 +55,19 @@ using Decision = std::vector<std::int64_t>;
 using Decide = std::function<Decision(const Block& block, const std::string& prefix)>;
 using Change = std::function<void(Block& block, const std::string& prefix, const Decision& decision)>;
 
+/// Whether decisions may differ between the layers of a section.
+enum class Layers {
+    apart,  ///< each is asked about
+    alike,  ///< no name by which modules are chosen has an index in it: the first one speaks for all
+};
+
+/// Whether the text, where it is part of a module's name, may be part of a layer's index.
+[[nodiscard]] bool has_digit(std::string_view text);
+
 /// Decides for every layer of `model` and changes its block accordingly. `prefix` has the layer's index
 /// for `decide` and `{}` for `change`. Layers of a section that are changed differently become sections
 /// of their own.
-void rewrite_layers(Model& model, const Decide& decide, const Change& change);
+void rewrite_layers(Model& model, Layers layers, const Decide& decide, const Change& change);
 
 /// Which name of a storage decides whether it is trained.
 enum class TiedTraining {

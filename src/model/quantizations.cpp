@@ -133,7 +133,8 @@ Result<Model> with_quantized_base(Model model, const QuantizedBase& base) {
         return decision;
     };
     bool unsimulated = false;
-    rewrite_layers(model, decide, [&](Block& block, const std::string&, const Decision& decision) {
+    const Layers layers = std::ranges::any_of(kept, has_digit) ? Layers::apart : Layers::alike;
+    rewrite_layers(model, layers, decide, [&](Block& block, const std::string&, const Decision& decision) {
         const std::vector<Module> modules = modules_of(block, family);
         for (std::size_t i = 0; i < modules.size(); ++i)
             for (const std::size_t index : modules[i].parameters) {

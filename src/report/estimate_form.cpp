@@ -153,8 +153,8 @@ ReportNotes remarks_on(const std::vector<TechniqueSaving>& techniques, const Led
     std::vector<std::string_view> smaller, unknown;
     for (const TechniqueSaving& saving : techniques) {
         if (!saving.helps_at_peak) continue;
-        if (saving.term_bytes < ledger.dominant_bytes &&
-            first_component(saving.technique->term) != ledger.dominant)
+        if (saving.term_bytes < ledger.dominant_bytes && first_component(saving.term) != ledger.dominant &&
+            saving.peak_saves.value_or(Bytes(0)) < ledger.dominant_bytes)
             smaller.push_back(saving.technique->name);
         if (!saving.peak_saves) unknown.push_back(saving.technique->name);
     }
@@ -188,7 +188,7 @@ void add_techniques(Report& report, const EstimateReport& of, const Scale& scale
             continue;
         }
         table.rows.push_back(
-            {std::string(technique.name), std::string(technique.term),
+            {std::string(technique.name), std::string(saving.term),
              scale.in_decimal(saving.term_bytes),
              share(saving.term_bytes, ledger.allocated.point),
              saving.peak_saves ? scale.in_decimal(*saving.peak_saves) : "not known"});

@@ -93,7 +93,7 @@ Json techniques_of(const std::vector<TechniqueSaving>& techniques) {
     for (const TechniqueSaving& saving : techniques) {
         if (!saving.helps_at_peak) continue;
         out.push_back({{"name", saving.technique->name},
-                       {"term", saving.technique->term},
+                       {"term", saving.term},
                        {"term_bytes", saving.term_bytes.count()},
                        {"term_saves_bytes", bytes_or_null(saving.term_saves)},
                        {"peak_saves_bytes", bytes_or_null(saving.peak_saves)},

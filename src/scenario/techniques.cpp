@@ -311,6 +311,7 @@ constexpr Technique kTechniques[] = {
         .limits = "divides by the data-parallel ranks; every rank still holds all parameters, and "
                   "a bucket of whole gradients at a time",
         .measure = "the overlap of the reduction with backward, the bucket buffers, and the peak",
+        .also = {"optimizer_states"},
         .phases = kGradientsLive,
         .turned_on = shards_gradients,
         .patch = shard_gradients,
@@ -370,6 +371,7 @@ constexpr Technique kTechniques[] = {
                 "master copy is kept",
         .limits = "at most half of an fp32 job; the loss is often still computed in fp32",
         .measure = "the loss curve against fp32 weights, and the peak",
+        .also = {"parameters", "gradients"},
         .phases = kWholeStep,
         .turned_on = is_half_precision,
         .patch = hold_in_bf16,
@@ -383,6 +385,7 @@ constexpr Technique kTechniques[] = {
                 "computed chunk by chunk",
         .limits = "only the logits and what the loss makes of them; metrics get no logits",
         .measure = "the time of the loss, and the peak: it can move into the blocks",
+        .also = {"activations/loss", "temporaries/backward"},
         .phases = kActivationsLive,
         .turned_on = avoids_logits,
         .patch = fuse_loss,
@@ -463,6 +466,7 @@ constexpr Technique kTechniques[] = {
         .limits = "the frozen weights and most activations stay: backward still passes through "
                   "every layer",
         .measure = "the quality against full training, and the peak: activations then dominate",
+        .also = {"gradients", "activations"},
         .phases = kWholeStep,
         .turned_on = is_anything,
         .patch = train_adapters,

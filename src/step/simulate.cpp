@@ -5,6 +5,7 @@
 #include <map>
 #include <memory>
 #include <memory_resource>
+#include <span>
 #include <string_view>
 #include <tuple>
 
@@ -54,7 +55,7 @@ std::string_view unit_of(Rows rows) {
 }
 
 /// Model states of a count of parameters without an architecture: one array each.
-void anonymous_states(const Job& job, Step& step, std::vector<Event>& start) {
+void anonymous_states(const Job& job, Step& step, Notes notes, std::vector<Event>& start) {
     const Precision& precision = job.precision;
     const Sharding& sharding = *job.data.sharding;
     const auto array = [&](std::string_view path, Bytes whole, Partition partition,
@@ -63,7 +64,9 @@ void anonymous_states(const Job& job, Step& step, std::vector<Event>& start) {
         const TermId term = step.terms.intern(path);
         start.push_back({ceil_div(whole, n).count(), 0, 1, -1, term, {kNoOp, ""}});
         if (n > 1) formula += fmt::format(" / {} ranks", n);
-        note(step.notes, term, {Basis::exact, Total::allocated, std::move(formula), std::string(source)});
+        notes.put(term, [&]() -> TermNote {
+            return {Basis::exact, Total::allocated, std::move(formula), std::string(source)};
+        });
     };
     const auto plain = [&](std::string_view path, const Dtype& type, Partition partition) {
         array(path, bytes_of(Elements(job.anonymous_parameters), type), partition,
@@ -90,17 +93,32 @@ void anonymous_states(const Job& job, Step& step, std::vector<Event>& start) {
     }
 }
 
+/// Visits the inputs in runs of one shape and type.
+template <class Visit>
+void for_each_run(std::span<const ModelInput> inputs, Visit visit) {
+    while (!inputs.empty()) {
+        const ModelInput& one = inputs.front();
+        const auto end = std::find_if_not(inputs.begin(), inputs.end(), [&](const ModelInput& other) {
+            return other.rows == one.rows && other.width == one.width && other.dtype == one.dtype;
+        });
+        const auto length = static_cast<std::size_t>(end - inputs.begin());
+        visit(inputs.first(length));
+        inputs = inputs.subspan(length);
+    }
+}
+
 /// Builds the tree of one job.
 class StepBuilder {
 public:
-    StepBuilder(const Job& job, Bound bound) : job_(job), bound_(bound) {}
+    StepBuilder(const Job& job, Bound bound, Detail detail)
+        : job_(job), bound_(bound), notes_(detail == Detail::bytes ? nullptr : &step_.notes) {}
 
     Step build() {
         std::vector<Event> start;
         if (job_.model != nullptr && job_.model->step_unsupported.empty()) {
             derive();
         } else if (job_.anonymous_parameters > 0) {
-            anonymous_states(job_, step_, start);
+            anonymous_states(job_, step_, notes_, start);
             state_only(std::move(start));
         } else {
             state_only({});
@@ -131,6 +149,7 @@ private:
     const Job& job_;
     const Bound bound_;
     Step step_;
+    Notes notes_;
     std::pmr::monotonic_buffer_resource tapes_{std::size_t{1} << 18U};
     std::unique_ptr<StatedTerms> stated_;
     std::unique_ptr<ModelPass> pass_;
@@ -138,7 +157,7 @@ private:
 
 void StepBuilder::state_only(std::vector<Event> start) {
     // Parameters and states live always; gradients from backward to the optimizer step.
-    stated_ = std::make_unique<StatedTerms>(job_, bound_, step_);
+    stated_ = std::make_unique<StatedTerms>(job_, bound_, step_, notes_);
     stated_->drop_replaced(start);
     std::vector<Event> gradients;
     const TermId gradient_term = step_.terms.intern("gradients");
@@ -186,33 +205,38 @@ void StepBuilder::inputs(std::vector<Event>& start) {
     const TermId term = step_.terms.intern("activations/inputs");
     std::vector<ModelInput> inputs = job_.model->inputs;
     if (job_.extents.padding_mask && reads_tokens(*job_.model)) inputs.push_back({"attention mask"});
-    std::string formula;
-    for (std::size_t i = 0; i < inputs.size();) {
-        const ModelInput& first = inputs[i];
-        std::string names;
-        std::int32_t equal = 0;  // inputs of one shape stand together
-        for (; i < inputs.size() && inputs[i].rows == first.rows && inputs[i].width == first.width &&
-               inputs[i].dtype == first.dtype;
-             ++i, ++equal)
-            names += fmt::format("{}{}", names.empty() ? "" : equal > 1 ? ", " : " and ", inputs[i].name);
-        const Dtype& type = first.dtype != nullptr ? *first.dtype : *job_.precision.parameters;
-        const std::int64_t rows = job_.extents.rows(first.rows);
-        const std::int64_t bytes = byte_count(detail::checked_mul(rows, first.width), type);
-        start.push_back({bytes, rounding_of(bytes, job_.backend), equal, -1, term,
-                         {kNoOp, first.rows == Rows::images ? "images and labels" : "token ids and labels"}});
-        formula += fmt::format("{}{}{} {}{} x {} B ({} {})", formula.empty() ? "" : " + ",
-                               equal > 1 ? fmt::format("{} x ", equal) : "", group_digits(rows), unit_of(first.rows),
-                               first.width > 1 ? fmt::format(" x {}", group_digits(first.width)) : "",
-                               type.bits / 8, type.name, names);
-    }
-    note(step_.notes, term, {Basis::exact, Total::allocated, std::move(formula), "arguments of the class's forward"});
+    const auto type_of = [&](const ModelInput& input) -> const Dtype& {
+        return input.dtype != nullptr ? *input.dtype : *job_.precision.parameters;
+    };
+    for_each_run(inputs, [&](std::span<const ModelInput> equal) {
+        const ModelInput& one = equal.front();
+        const std::int64_t bytes =
+            byte_count(detail::checked_mul(job_.extents.rows(one.rows), one.width), type_of(one));
+        start.push_back({bytes, rounding_of(bytes, job_.backend), static_cast<std::int32_t>(equal.size()), -1, term,
+                         {kNoOp, one.rows == Rows::images ? "images and labels" : "token ids and labels"}});
+    });
+    notes_.put(term, [&]() -> TermNote {
+        std::string formula;
+        for_each_run(inputs, [&](std::span<const ModelInput> equal) {
+            const ModelInput& one = equal.front();
+            std::string names(one.name);
+            for (std::size_t i = 1; i < equal.size(); ++i)
+                names += fmt::format("{}{}", i > 1 ? ", " : " and ", equal[i].name);
+            formula += fmt::format("{}{}{} {}{} x {} B ({} {})", formula.empty() ? "" : " + ",
+                                   equal.size() > 1 ? fmt::format("{} x ", equal.size()) : "",
+                                   group_digits(job_.extents.rows(one.rows)), unit_of(one.rows),
+                                   one.width > 1 ? fmt::format(" x {}", group_digits(one.width)) : "",
+                                   type_of(one).bits / 8, type_of(one).name, names);
+        });
+        return {Basis::exact, Total::allocated, std::move(formula), "arguments of the class's forward"};
+    });
 }
 
 void StepBuilder::derive() {
-    StateBooks books(job_, step_.terms, step_.notes);
+    StateBooks books(job_, step_.terms, notes_);
     Communication communication(job_, books);
     pass_ = std::make_unique<ModelPass>(job_, step_.terms, communication, &tapes_);
-    stated_ = std::make_unique<StatedTerms>(job_, bound_, step_);
+    stated_ = std::make_unique<StatedTerms>(job_, bound_, step_, notes_);
     std::vector<StepNode>& out = step_.root.children;
     std::vector<Event> start = books.start();
     inputs(start);
@@ -318,7 +342,7 @@ private:
 }  // namespace
 
 Step simulate_step(const Job& job, Bound bound, Detail detail) {
-    Step step = StepBuilder(job, bound).build();
+    Step step = StepBuilder(job, bound, detail).build();
     if (detail == Detail::tensors) Refiner(step, job.model.get()).refine(step.root);
     step.notes.resize(step.terms.size());
     Fold whole = fold(step.root, step.terms);

@@ -24,9 +24,15 @@ std::int64_t StateBooks::degree(Partition partition) const {
     return partition == Partition::whole ? 1 : job_.data.shard;
 }
 
-std::vector<TensorGroup> StateBooks::groups(Partition partition) const {
+const std::vector<TensorGroup>& StateBooks::groups(Partition partition) {
     const bool one = partition == Partition::flat && degree(partition) > 1 &&
                      !job_.data.sharding->group_per_block;
+    std::optional<std::vector<TensorGroup>>& made = groups_[one ? 1 : 0];
+    if (!made) made = make_groups(one);
+    return *made;
+}
+
+std::vector<TensorGroup> StateBooks::make_groups(bool one) const {
     std::vector<TensorGroup> out;
     if (one) out.emplace_back();
     for (const Section& section : job_.model->sections)
@@ -59,30 +65,21 @@ void StateBooks::buffer(std::vector<Event>& events, std::string_view path, std::
     alloc(events, terms_.intern(path), size, 1, what);
 }
 
-void StateBooks::note_part(TermId term, TermNote text) {
-    if (notes_.size() > term && !notes_[term].formula.empty() && notes_[term].formula != text.formula)
-        text.formula = notes_[term].formula + " + " + text.formula;
-    note(notes_, term, std::move(text));
-}
-
 void StateBooks::array(std::vector<Event>& events, const StateArray& a,
                        const std::vector<TensorGroup>& groups) {
     const Sharding& sharding = *job_.data.sharding;
     const std::int64_t n = degree(a.partition);
     const TermId real = terms_.intern(a.path);
+    const auto covers = [&](const Parameter& tensor) { return !a.covers || a.covers(tensor); };
     std::int64_t elements = 0;
-    std::vector<TensorGroup> covered;
-    for (const TensorGroup& group : groups) {
-        covered.push_back({{}, group.copies});
-        for (const Parameter* tensor : group.tensors) {
-            if (a.covers && !a.covers(*tensor)) continue;
-            covered.back().tensors.push_back(tensor);
-            elements += detail::checked_mul(tensor->elements().count(), group.copies);
-        }
-    }
+    for (const TensorGroup& group : groups)
+        for (const Parameter* tensor : group.tensors)
+            if (covers(*tensor)) elements += detail::checked_mul(tensor->elements().count(), group.copies);
     if (elements == 0) return;
-    note_part(real, {Basis::exact, Total::allocated, size_formula(elements, *a.type, n),
-                     std::string(n > 1 ? sharding.source : job_.precision.source)});
+    notes_.add(real, [&]() -> TermNote {
+        return {Basis::exact, Total::allocated, size_formula(elements, *a.type, n),
+                std::string(n > 1 ? sharding.source : job_.precision.source)};
+    });
     const auto cut = [&](std::span<const Shape> shapes, std::int64_t copies) {
         const std::int64_t held = padded(shapes, a.partition, sharding, n).count() / n;
         const std::int64_t own = real_share(shapes, a.partition, sharding, n, 0).count();
@@ -90,26 +87,26 @@ void StateBooks::array(std::vector<Event>& events, const StateArray& a,
         alloc(events, real, byte_count(own, *a.type), copies, a.what);
         if (held == own) return;
         const TermId padding = terms_.intern(a.padding);
-        note(notes_, padding, {Basis::exact, Total::allocated,
-                               fmt::format("equal shards over {} ranks ({})", n, sharding.name),
-                               std::string(sharding.source)});
+        notes_.put(padding, [&]() -> TermNote {
+            return {Basis::exact, Total::allocated, fmt::format("equal shards over {} ranks ({})", n, sharding.name),
+                    std::string(sharding.source)};
+        });
         alloc(events, padding, byte_count(held, *a.type) - byte_count(own, *a.type), copies, "padding");
     };
-    for (const TensorGroup& group : covered) {
-        if (n == 1) {
-            for (const Parameter* tensor : group.tensors)
+    std::vector<Shape> together;
+    for (const TensorGroup& group : groups) {
+        together.clear();
+        for (const Parameter* tensor : group.tensors) {
+            if (!covers(*tensor)) continue;
+            const Shape shape(tensor->shape);
+            if (n == 1)
                 alloc(events, real, byte_count(tensor->elements().count(), *a.type), group.copies, a.what);
-        } else if (a.partition == Partition::per_tensor) {
-            for (const Parameter* tensor : group.tensors) {
-                const Shape shape(tensor->shape);
+            else if (a.partition == Partition::per_tensor)
                 cut(std::span<const Shape>(&shape, 1), group.copies);
-            }
-        } else {
-            std::vector<Shape> shapes;
-            shapes.reserve(group.tensors.size());
-            for (const Parameter* tensor : group.tensors) shapes.emplace_back(tensor->shape);
-            if (!shapes.empty()) cut(shapes, group.copies);
+            else
+                together.push_back(shape);
         }
+        if (!together.empty()) cut(together, group.copies);
     }
 }
 
@@ -119,11 +116,11 @@ void StateBooks::parameters(std::vector<Event>& events) {
     const auto held = [&](const Parameter& p) -> const Dtype& { return held_dtype(job_.precision, p); };
     const auto plain = [](const Parameter& p) { return p.stored.empty(); };
     std::vector<std::string_view> paths;
-    model.for_each_parameter([&](const std::string&, const Parameter& parameter, std::int64_t) {
+    for_each_tensor(model, [&](const Parameter& parameter, std::int64_t) {
         const std::string_view path = parameter_path(model, parameter);
         if (std::find(paths.begin(), paths.end(), path) == paths.end()) paths.push_back(path);
     });
-    const std::vector<TensorGroup> all = groups(partition);
+    const std::vector<TensorGroup>& all = groups(partition);
     for (const std::string_view path : paths)
         for (const Dtype* type : types_of(model, plain, held))
             array(events,
@@ -136,6 +133,7 @@ void StateBooks::parameters(std::vector<Event>& events) {
 }
 
 void StateBooks::quantized(std::vector<Event>& events) {
+    if (!job_.model->adapted) return;
     // Shards divide the codes; scales and tables are attributes of the weight that sharding does not see
     // [bitsandbytes nn/modules.py Params4bit.quant_state].
     const std::int64_t n = degree(job_.data.sharding->parameters);
@@ -153,15 +151,17 @@ void StateBooks::quantized(std::vector<Event>& events) {
         }
     });
     if (row == nullptr) return;
-    note(notes_, terms_.intern("parameters/quantized"),
-         {Basis::exact, Total::allocated,
-          fmt::format("{} weights x {} bits ({}){}", group_digits(weights), row->bits, row->name,
-                      n > 1 ? fmt::format(" / {} ranks", n) : ""),
-          std::string(row->source)});
-    note(notes_, terms_.intern("parameters/quantization_state"),
-         {Basis::exact, Total::allocated,
-          fmt::format("{}: scales, zero points and tables of {} weights", row->name, group_digits(weights)),
-          std::string(row->source)});
+    notes_.put(terms_.intern("parameters/quantized"), [&]() -> TermNote {
+        return {Basis::exact, Total::allocated,
+                fmt::format("{} weights x {} bits ({}){}", group_digits(weights), row->bits, row->name,
+                            n > 1 ? fmt::format(" / {} ranks", n) : ""),
+                std::string(row->source)};
+    });
+    notes_.put(terms_.intern("parameters/quantization_state"), [&]() -> TermNote {
+        return {Basis::exact, Total::allocated,
+                fmt::format("{}: scales, zero points and tables of {} weights", row->name, group_digits(weights)),
+                std::string(row->source)};
+    });
 }
 
 const Dtype& StateBooks::gradient_type() const {

@@ -2,18 +2,19 @@
 
 #include <algorithm>
 
-#include "step/states.hpp"
-
 namespace membudget {
 
-StatedTerms::StatedTerms(const Job& job, Bound bound, Step& step) : job_(job), step_(step) {
+StatedTerms::StatedTerms(const Job& job, Bound bound, Step& step, Notes notes)
+    : job_(job), step_(step) {
     for (const ResolvedTerm& stated : job.stated) {
         const Bytes bytes = bound == Bound::lower   ? stated.lower
                             : bound == Bound::upper ? stated.upper
                                                     : stated.point;
         const TermId term = step.terms.intern(stated.path);
         rows_.push_back({term, bytes.count(), stated.phases, false});
-        note(step.notes, term, {Basis::stated, Total::allocated, stated.formula, "the spec"});
+        notes.put(term, [&]() -> TermNote {
+            return {Basis::stated, Total::allocated, stated.formula, "the spec"};
+        });
     }
 }
 

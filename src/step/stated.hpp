@@ -8,13 +8,14 @@
 
 #include "membudget/job.hpp"
 #include "membudget/step.hpp"
+#include "step/states.hpp"
 
 namespace membudget {
 
 class StatedTerms {
 public:
-    /// Interns the stated paths and puts their notes into `step`.
-    StatedTerms(const Job& job, Bound bound, Step& step);
+    /// Interns the stated paths of `step`.
+    StatedTerms(const Job& job, Bound bound, Step& step, Notes notes);
 
     /// What is allocated and freed when the step enters `phase`. A term that is live both in
     /// backward and in the optimizer step stays through the micro-batches after the first.

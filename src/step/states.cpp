@@ -69,11 +69,6 @@ const Dtype* chosen_dtype(const Job& job, std::size_t slot) {
     return stated != nullptr ? stated : precision_dtype(job, job.optimizer.row->slots[slot]);
 }
 
-void note(std::vector<TermNote>& notes, TermId term, TermNote text) {
-    if (notes.size() <= term) notes.resize(static_cast<std::size_t>(term) + 1);
-    notes[term] = std::move(text);
-}
-
 void free_all(const std::vector<Event>& allocated, std::vector<Event>& events) {
     for (const Event& event : allocated) {
         Event freed = event;
@@ -83,10 +78,10 @@ void free_all(const std::vector<Event>& allocated, std::vector<Event>& events) {
     }
 }
 
-StateBooks::StateBooks(const Job& job, TermTable& terms, std::vector<TermNote>& notes)
+StateBooks::StateBooks(const Job& job, TermTable& terms, Notes notes)
     : job_(job), terms_(terms), notes_(notes) {
-    job.model->for_each_parameter([&](const std::string&, const Parameter& parameter, std::int64_t copies) {
-        if (parameter.tied_to.empty() && parameter.trainable)
+    for_each_tensor(*job.model, [&](const Parameter& parameter, std::int64_t copies) {
+        if (parameter.trainable)
             trainable_ += detail::checked_mul(parameter.elements().count(), copies);
     });
 }
@@ -139,10 +134,11 @@ void StateBooks::blas_workspaces(std::vector<Event>& events) {
     if (job_.backend != Backend::cuda || !job_.device || job_.device->blas_workspace == Bytes(0)) return;
     for (int thread = 0; thread < kThreads; ++thread)
         buffer(events, kPath, job_.device->blas_workspace.count(), "cuBLAS workspace");
-    note(notes_, terms_.intern(kPath),
-         {Basis::derived, Total::allocated,
-          fmt::format("{} threads x {} bytes", kThreads, group_digits(job_.device->blas_workspace.count())),
-          "aten/src/ATen/cuda/CublasHandlePool.cpp, CUDABlas; docs/cuda.md"});
+    notes_.put(terms_.intern(kPath), [&]() -> TermNote {
+        return {Basis::derived, Total::allocated,
+                fmt::format("{} threads x {} bytes", kThreads, group_digits(job_.device->blas_workspace.count())),
+                "aten/src/ATen/cuda/CublasHandlePool.cpp, CUDABlas; docs/cuda.md"};
+    });
 }
 
 void StateBooks::persistent(std::vector<Event>& events) {
@@ -150,13 +146,14 @@ void StateBooks::persistent(std::vector<Event>& events) {
     // [DeepSpeed runtime/zero/parameter_offload.py mark_persistent_parameters].
     const TermId term = terms_.intern("communication/persistent_parameters");
     const Sharding& sharding = *job_.data.sharding;
-    note(notes_, term, {Basis::exact, Total::allocated,
-                        fmt::format("tensors of at most {} elements, whole",
-                                    group_digits(sharding.persistent_elements)),
-                        std::string(sharding.source)});
-    job_.model->for_each_parameter([&](const std::string&, const Parameter& parameter, std::int64_t copies) {
+    notes_.put(term, [&]() -> TermNote {
+        return {Basis::exact, Total::allocated,
+                fmt::format("tensors of at most {} elements, whole", group_digits(sharding.persistent_elements)),
+                std::string(sharding.source)};
+    });
+    for_each_tensor(*job_.model, [&](const Parameter& parameter, std::int64_t copies) {
         const std::int64_t elements = parameter.elements().count();
-        if (parameter.tied_to.empty() && elements <= sharding.persistent_elements)
+        if (elements <= sharding.persistent_elements)
             alloc(events, term, byte_count(elements, held_dtype(job_.precision, parameter)), copies,
                   "gathered weight");
     });
@@ -180,7 +177,7 @@ bool StateBooks::slots_as_arrays(std::vector<Event>& events) {
         types.push_back(chosen != nullptr ? chosen : slot.dtype != nullptr ? slot.dtype : &updated);
         if (slot.quantized || slot.paged_from > 0) return false;
         bool whole = true;
-        job_.model->for_each_parameter([&](const std::string&, const Parameter& parameter, std::int64_t) {
+        for_each_tensor(*job_.model, [&](const Parameter& parameter, std::int64_t) {
             whole = whole && slot_bytes(slot, parameter.shape, updated, chosen, optimizer.options) ==
                                  bytes_of(parameter.elements(), *types.back());
         });
@@ -201,12 +198,21 @@ void StateBooks::slots(std::vector<Event>& events) {
             for (const Parameter& parameter : job_.model->blocks[static_cast<std::size_t>(index)].parameters)
                 if (parameter.tied_to.empty() && parameter.trainable)
                     slots_of(events, parameter, section.count);
-    if (job_.optimizer.row->constant_bytes > 0)
-        buffer(events, "optimizer_states/quantization_map", job_.optimizer.row->constant_bytes, "code table");
-    if (job_.optimizer.row->constant_bytes > 0)
-        note(notes_, terms_.intern("optimizer_states/quantization_map"),
-             {Basis::exact, Total::allocated, "the values of the codes, once per device",
-              std::string(job_.optimizer.row->source)});
+    if (job_.optimizer.row->constant_bytes == 0) return;
+    constexpr std::string_view kMap = "optimizer_states/quantization_map";
+    buffer(events, kMap, job_.optimizer.row->constant_bytes, "code table");
+    notes_.put(terms_.intern(kMap), [&]() -> TermNote {
+        return {Basis::exact, Total::allocated, "the values of the codes, once per device",
+                std::string(job_.optimizer.row->source)};
+    });
+}
+
+TermId StateBooks::slot_term(const StateSlot& slot) {
+    for (const auto& [known, term] : slot_terms_)
+        if (known == &slot) return term;
+    const TermId term = terms_.intern("optimizer_states/" + std::string(slot.name));
+    slot_terms_.emplace_back(&slot, term);
+    return term;
 }
 
 void StateBooks::slots_of(std::vector<Event>& events, const Parameter& parameter, std::int64_t copies) {
@@ -223,20 +229,22 @@ void StateBooks::slots_of(std::vector<Event>& events, const Parameter& parameter
         const StateSlot& slot = updater.row->slots[i];
         const Dtype* chosen = updater.fallback ? precision_dtype(job_, slot) : chosen_dtype(job_, i);
         if (slot.paged_from > 0 && numel >= slot.paged_from) continue;  // unified memory
-        const TermId term = terms_.intern("optimizer_states/" + std::string(slot.name));
-        if (notes_.size() <= term || notes_[term].formula.empty())
-            note(notes_, term,
-                 {Basis::exact, Total::allocated,
-                  fmt::format("{}: {} over {} elements{}", updater.row->name, slot.rule,
-                              group_digits(trainable_), n > 1 ? fmt::format(" / {} ranks", n) : ""),
-                  std::string(updater.row->source)});
+        const TermId term = slot_term(slot);
+        notes_.put_first(term, [&]() -> TermNote {
+            return {Basis::exact, Total::allocated,
+                    fmt::format("{}: {} over {} elements{}", updater.row->name, slot.rule, group_digits(trainable_),
+                                n > 1 ? fmt::format(" / {} ranks", n) : ""),
+                    std::string(updater.row->source)};
+        });
         alloc(events, term, slot_bytes(slot, shape, updated, chosen, optimizer.options).count(), copies,
               "state");
     }
     if (updater.implementation != nullptr && updater.implementation->device_scalar_bytes > 0) {
         const TermId term = terms_.intern("optimizer_states/step");
-        note(notes_, term, {Basis::exact, Total::allocated, "a scalar for each tensor, on the device",
-                            std::string(updater.implementation->source)});
+        notes_.put(term, [&]() -> TermNote {
+            return {Basis::exact, Total::allocated, "a scalar for each tensor, on the device",
+                    std::string(updater.implementation->source)};
+        });
         alloc(events, term, updater.implementation->device_scalar_bytes, copies, "step");
     }
 }
@@ -312,13 +320,14 @@ void StateBooks::temporaries(std::vector<Event>& events, bool fallback) {
     events.insert(events.end(), scratch.begin(), scratch.end());
     free_all(lists, events);
     if (fallback) return;
-    note(notes_, term,
-         {Basis::derived, Total::allocated,
-          fmt::format("{}{}: intermediate lists or tensors of the update", job_.optimizer.row->name,
-                      job_.optimizer.implementation == nullptr
-                          ? ""
-                          : fmt::format(" '{}'", job_.optimizer.implementation->name)),
-          std::string(source)});
+    notes_.put(term, [&]() -> TermNote {
+        return {Basis::derived, Total::allocated,
+                fmt::format("{}{}: intermediate lists or tensors of the update", job_.optimizer.row->name,
+                            job_.optimizer.implementation == nullptr
+                                ? ""
+                                : fmt::format(" '{}'", job_.optimizer.implementation->name)),
+                std::string(source)};
+    });
 }
 
 std::int64_t update_scratch(const Job& job, const Parameter& parameter) {

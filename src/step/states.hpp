@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -32,10 +33,45 @@ struct StateArray {
     std::function<bool(const Parameter&)> covers;
 };
 
+/// Notes of terms, made only where somebody reads them: their text costs as much as the events.
+class Notes {
+public:
+    /// Without a table nobody does.
+    explicit Notes(std::vector<TermNote>* table) : table_(table) {}
+
+    /// Puts the note that `make` returns; the table grows as needed.
+    template <class Make>
+    void put(TermId term, Make&& make) {
+        if (table_ != nullptr) at(term) = make();
+    }
+    /// The same where none is.
+    template <class Make>
+    void put_first(TermId term, Make&& make) {
+        if (table_ != nullptr && at(term).formula.empty()) at(term) = make();
+    }
+    /// Puts the note of a further part of a term: the formulas add up.
+    template <class Make>
+    void add(TermId term, Make&& make) {
+        if (table_ == nullptr) return;
+        TermNote& there = at(term);
+        TermNote more = make();
+        if (!there.formula.empty() && there.formula != more.formula)
+            more.formula = there.formula + " + " + more.formula;
+        there = std::move(more);
+    }
+
+private:
+    TermNote& at(TermId term) {
+        if (table_->size() <= term) table_->resize(static_cast<std::size_t>(term) + 1);
+        return (*table_)[term];
+    }
+    std::vector<TermNote>* table_;
+};
+
 /// Books model states of one job, tensor by tensor, with the allocator's rounding.
 class StateBooks {
 public:
-    StateBooks(const Job& job, TermTable& terms, std::vector<TermNote>& notes);
+    StateBooks(const Job& job, TermTable& terms, Notes notes);
 
     /// What lives before the step begins and stays after it.
     [[nodiscard]] std::vector<Event> start();
@@ -63,8 +99,6 @@ private:
     void blas_workspaces(std::vector<Event>& events);
     void gradients(std::vector<Event>& events, const std::vector<TensorGroup>& groups);
     void master_weights(std::vector<Event>& events);
-    /// Adds to the note of a term of which a part is noted already.
-    void note_part(TermId term, TermNote text);
     void alloc(std::vector<Event>& events, TermId term, std::int64_t bytes, std::int64_t copies,
                const char* what) const;
     void persistent(std::vector<Event>& events);
@@ -74,11 +108,15 @@ private:
     void slots_of(std::vector<Event>& events, const Parameter& parameter, std::int64_t copies);
     /// Of the parameters that the optimizer updates itself, or of those that its fallback does.
     void temporaries(std::vector<Event>& events, bool fallback);
-    [[nodiscard]] std::vector<TensorGroup> groups(Partition partition) const;
+    [[nodiscard]] TermId slot_term(const StateSlot& slot);
+    [[nodiscard]] const std::vector<TensorGroup>& groups(Partition partition);
+    [[nodiscard]] std::vector<TensorGroup> make_groups(bool one) const;
     [[nodiscard]] std::int64_t degree(Partition partition) const;
     const Job& job_;
     TermTable& terms_;
-    std::vector<TermNote>& notes_;
+    Notes notes_;
+    std::optional<std::vector<TensorGroup>> groups_[2];  ///< per block; of the whole model
+    std::vector<std::pair<const StateSlot*, TermId>> slot_terms_;
     std::int64_t trainable_ = 0;  ///< elements of the parameters that are trained
 };
 
@@ -102,12 +140,22 @@ private:
 
 [[nodiscard]] inline bool is_trained(const Parameter& parameter) { return parameter.trainable; }
 
+/// Visits every tensor that the model holds, and in how many copies: what is tied to another is not
+/// there a second time.
+template <class Visit>
+void for_each_tensor(const Model& model, Visit visit) {
+    for (const Section& section : model.sections)
+        for (const int index : section.pattern)
+            for (const Parameter& parameter : model.blocks[static_cast<std::size_t>(index)].parameters)
+                if (parameter.tied_to.empty()) visit(parameter, section.count);
+}
+
 /// Each type once, in the order of first use, that `type_of` gives to a parameter which `covers` takes.
 template <class Covers, class TypeOf>
 std::vector<const Dtype*> types_of(const Model& model, Covers covers, TypeOf type_of) {
     std::vector<const Dtype*> out;
-    model.for_each_parameter([&](const std::string&, const Parameter& parameter, std::int64_t) {
-        if (!parameter.tied_to.empty() || !covers(parameter)) return;
+    for_each_tensor(model, [&](const Parameter& parameter, std::int64_t) {
+        if (!covers(parameter)) return;
         const Dtype* type = &type_of(parameter);
         if (std::find(out.begin(), out.end(), type) == out.end()) out.push_back(type);
     });
@@ -119,8 +167,5 @@ void free_all(const std::vector<Event>& allocated, std::vector<Event>& events);
 
 /// Bytes of scratch while the optimizer updates this one tensor (optimizer in backward).
 [[nodiscard]] std::int64_t update_scratch(const Job& job, const Parameter& parameter);
-
-/// Puts the note of a term; the table of notes grows as needed.
-void note(std::vector<TermNote>& notes, TermId term, TermNote text);
 
 }  // namespace membudget

@@ -55,7 +55,7 @@ void make_books(benchmark::State& state, const std::string& file) {
 void simulate(benchmark::State& state, const membudget::Job& job) {
     for (auto _ : state) {
         const auto step =
-            membudget::simulate_step(job, membudget::Bound::point, membudget::Detail::terms);
+            membudget::simulate_step(job, membudget::Bound::point, membudget::Detail::bytes);
         benchmark::DoNotOptimize(step.profile.peak);
     }
     state.SetItemsProcessed(state.iterations());

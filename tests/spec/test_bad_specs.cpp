@@ -52,7 +52,8 @@ TEST_CASE("every mistake of a spec is named, in the order of the document", "[sp
          "error: /modle: unknown key 'modle'\n"
          "  hint: did you mean 'model'?\n"},
         {R"J({"membudget":1,"model":"llama-3.1-8b"})J",
-         "error: /model: expected an object; got a string ('llama-3.1-8b')\n"},
+         "error: /model: expected an object; got a string ('llama-3.1-8b')\n"
+         "  hint: {\"name\": NAME} is a model of the catalogue, {\"config\": PATH} a file\n"},
         {R"J({"membudget":1,"model":{}})J",
          "error: /model: expected one of the keys 'config', 'name', 'family' and 'parameters'; "
          "got none of them\n"},
