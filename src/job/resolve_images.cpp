@@ -19,8 +19,9 @@ bool reads_tokens(const Model& model) {
 void Resolver::image_size() {
     const auto& given = spec_.training.image_size;
     const Model* model = job_.model.get();
+    if (model != nullptr && !model->step_unsupported.empty()) return;
     if (model == nullptr || !model->image.any_size()) {
-        if (given && (model == nullptr || model->step_unsupported.empty()))
+        if (given)
             problems_.invalid("/training/image_size",
                               model != nullptr && model->image.rows > 0
                                   ? fmt::format("expected no size: the model takes images of {} x {} pixels",
@@ -80,6 +81,8 @@ void Resolver::images() {
     } else if (!given) {
         assume("training.images", "training.images is not given: 1 image per sequence", "");
     }
+    if (each == 0 && has_op(*model, OpKind::join_images))
+        problems_.unsupported("/training/images", "a batch without images is not modelled: the tower would not run");
     each = detail::checked_mul(each, job_.extents.tiles);
     job_.extents.images = detail::checked_mul(job_.extents.batch, each);
     job_.extents.patches = detail::checked_mul(job_.extents.images, model->image.rows);

@@ -175,7 +175,7 @@ void configure_glm4v_text(ConfigReader& config, DecoderPlan& plan) {
 void configure_glm4v(ConfigReader& config, Parts& parts) {
     DecoderPlan plan = language_model();
     read_text_or_flat(config, "glm4v_text", kGlm4vText, configure_glm4v_text, plan);
-    add_glm4v_vision(parts, config);
+    plan_qwen_tower(plan, read_glm4v_vision(config));
     parts.add_decoder(plan);
 }
 

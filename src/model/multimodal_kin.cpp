@@ -10,6 +10,7 @@
 #include "model/multimodal.hpp"
 #include "model/multimodal_parts.hpp"
 #include "model/pixtral.hpp"
+#include "model/qwen_vision.hpp"
 #include "model/vision.hpp"
 
 namespace membudget {
@@ -85,7 +86,8 @@ void configure_internvl(ConfigReader& config, Parts& parts) {
 void configure_glm4v_moe(ConfigReader& config, Parts& parts) {
     DecoderPlan plan = language_model();
     read_text_or_flat(config, "glm4v_moe_text", kGlm4vMoeText, configure_glm4_moe, plan);
-    add_glm4v_vision(parts, config);
+    plan_qwen_tower(plan, read_glm4v_vision(config));
+    plan.step_unsupported = kCountedOnly;
     parts.add_decoder(plan);
 }
 

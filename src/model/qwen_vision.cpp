@@ -28,7 +28,9 @@ public:
         ids_.cos = declare_tensor(shared, "vision cos", head, Rows::patches);
         ids_.sin = declare_tensor(shared, "vision sin", head, Rows::patches);
         if (v_.window > 0) ids_.order = declare_tensor(shared, "order of tokens", 1, Rows::image_tokens);
-        ids_.states = declare_tensor(shared, "image hidden states", v_.hidden, Rows::patches);
+        const bool merged = v_.merger_width > 0;
+        ids_.states = declare_tensor(shared, "image hidden states", merged ? v_.out : v_.hidden,
+                                     merged ? Rows::image_tokens : Rows::patches);
         shared.back().held = Held::until_outputs_end;
     }
 
@@ -37,8 +39,10 @@ public:
     [[nodiscard]] Block deep_merger(std::size_t join) const;
     void merge_deep(BlockBuilder& b, int x, std::size_t join) const;
     [[nodiscard]] Block merger() const;
+    [[nodiscard]] Block convolution_merger() const;
 
 private:
+    int sampled_positions(BlockBuilder& b, int x) const;
     [[nodiscard]] const Tensor& at(int index) const { return shared_[static_cast<std::size_t>(index)]; }
     int of_model(BlockBuilder& b, int index) const { return b.shared(index, at(index)); }
     int reordered(BlockBuilder& b, int x, std::string_view name, int order) const;
@@ -72,7 +76,7 @@ Block Tower::stem() const {
     if (v_.conv_bias) filter.push_back(b.parameter(join(name, "bias"), {v_.hidden}, kVision));
 
     constexpr std::int64_t kCorners = 4;
-    const int corners = v_.positions > 0 ? ids("interp_indices", kCorners, Rows::patches) : -1;
+    const int corners = v_.positions > 0 && !v_.sampled ? ids("interp_indices", kCorners, Rows::patches) : -1;
     ids("position_ids", 2, Rows::patches);
     int order = -1;
     if (ids_.order >= 0) {
@@ -90,7 +94,11 @@ Block Tower::stem() const {
         x = b.add(x, positions, "embeddings.sum", place::embedding);
     }
     if (order >= 0) x = reordered(b, x, "window order", order);
-    b.hold_until_model_end(x);
+    if (v_.merger_width > 0) {
+        b.norm_weights("post_conv_layernorm", v_.hidden, v_.norm, kVision);
+        x = b.norm(x, "post_conv_layernorm", v_.norm);
+    }
+    if (!v_.sampled) b.hold_until_model_end(x);
 
     int cos = of_model(b, ids_.cos), sin = of_model(b, ids_.sin);
     const int tables[] = {cos, sin};
@@ -107,13 +115,24 @@ Block Tower::stem() const {
         b.op(OpKind::reorder, "cos in window order", place::attention, {cos, order}, {tables[0]});
         b.op(OpKind::reorder, "sin in window order", place::attention, {sin, order}, {tables[1]});
     }
+    if (v_.sampled) x = sampled_positions(b, x);
     return std::move(b).finish(x);
+}
+
+/// A table of positions, sampled where each patch lies [transformers models/glm4v/modeling_glm4v.py
+/// Glm4vVisionEmbeddings.forward].
+int Tower::sampled_positions(BlockBuilder& b, int x) const {
+    const auto scope = b.scope();
+    const int table = b.parameter("embeddings.position_embedding.weight", {v_.positions, v_.hidden}, kVision);
+    const int positions = b.hold(b.tensor("embeddings.positions", v_.hidden, Rows::patches));
+    b.op(OpKind::interpolate, "embeddings.position_embedding", place::embedding, {x}, {positions}, {table});
+    return b.hold_until_model_end(b.add(x, positions, "embeddings.sum", place::embedding));
 }
 
 int Tower::attention(BlockBuilder& b, int x, bool windows) const {
     const auto function = b.scope();
     const Place place = vision(place::attention);
-    const int qkv = b.linear(x, "attn.qkv", 3 * v_.hidden, true, place);
+    const int qkv = b.linear(x, "attn.qkv", 3 * v_.hidden, v_.qkv_bias, place);
     std::vector<int> parts = b.split(qkv, "attn.split", {v_.hidden, v_.hidden, v_.hidden}, place);
     b.last_op().attributes.unbound = true;
     b.hold(parts[2]);
@@ -134,17 +153,17 @@ int Tower::attention(BlockBuilder& b, int x, bool windows) const {
     a.causal = false;
     a.each_image = true;
     if (windows) a.image_window = v_.window;
-    return b.linear(context, "attn.proj", v_.hidden, true, place);
+    return b.linear(context, "attn.proj", v_.hidden, v_.proj_bias, place);
 }
 
 int Tower::mlp(BlockBuilder& b, int x) const {
     const auto function = b.scope();
     const Place place = vision(place::mlp);
     if (v_.gated) {
-        const int gate = b.linear(x, "mlp.gate_proj", v_.width, true, place);
-        const int up = b.linear(x, "mlp.up_proj", v_.width, true, place);
+        const int gate = b.linear(x, "mlp.gate_proj", v_.width, v_.mlp_bias, place);
+        const int up = b.linear(x, "mlp.up_proj", v_.width, v_.mlp_bias, place);
         x = b.gated_activation(gate, up, "mlp.act_fn", v_.act, place);
-        return b.linear(x, "mlp.down_proj", v_.hidden, true, place);
+        return b.linear(x, "mlp.down_proj", v_.hidden, v_.mlp_bias, place);
     }
     x = b.linear(x, join("mlp", v_.up), v_.width, true, place);
     x = b.activation(x, join("mlp", v_.act_name), v_.act, place);
@@ -229,6 +248,34 @@ Block Tower::merger() const {
     return std::move(b).finish(-1);
 }
 
+/// Squares of patches become one token by a convolution, and a gated MLP
+/// [transformers models/glm4v/modeling_glm4v.py Glm4vVisionModel.forward, Glm4vVisionPatchMerger.forward].
+Block Tower::convolution_merger() const {
+    BlockBuilder b("merger");
+    const Place place = vision(place::embedding);
+    b.norm_weights("post_layernorm", v_.hidden, v_.norm, kVision);
+    int x = b.norm(b.input(v_.hidden, Rows::patches), "post_layernorm", v_.norm);
+    const int filter = b.parameter("downsample.weight", {v_.out, v_.hidden, v_.merge, v_.merge}, kVision);
+    const int bias = b.parameter("downsample.bias", {v_.out}, kVision);
+    const int tokens = b.tensor("downsample", v_.out, Rows::image_tokens);
+    b.op(OpKind::convolution, "downsample", place, {x}, {tokens}, {filter, bias});
+    b.share(tokens, ids_.states, at(ids_.states));
+    {
+        const auto function = b.scope();
+        x = b.linear(tokens, "merger.proj", v_.out, false, place);
+        b.norm_weights("merger.post_projection_norm", v_.out, norms::layer, kVision);
+        x = b.norm(x, "merger.post_projection_norm", norms::layer, place);
+        x = b.hold(b.activation(x, "merger.act1", Act::gelu, place));
+        const int gate = b.linear(x, "merger.gate_proj", v_.merger_width, false, place);
+        const int up = b.linear(x, "merger.up_proj", v_.merger_width, false, place);
+        x = b.gated_activation(gate, up, "merger.act_fn", v_.act, place);
+        x = b.linear(x, "merger.down_proj", v_.out, false, place);
+    }
+    b.share(x, features_.images, at(features_.images));
+    b.end_base_model();
+    return std::move(b).finish(-1);
+}
+
 void add_tower(const QwenVision& v, Model& model, const TowerFeatures& features) {
     Tower tower(v, model.shared, features);
     const auto add = [&](std::string prefix, Block block, std::int64_t first = 0) {
@@ -263,7 +310,7 @@ void add_tower(const QwenVision& v, Model& model, const TowerFeatures& features)
         add(root, tower.deep_merger(static_cast<std::size_t>(at)));
     }
     flush(v.layers);
-    add(root, tower.merger());
+    add(root, v.merger_width > 0 ? tower.convolution_merger() : tower.merger());
     model.image.channels = v.channels;
     model.image.patch = v.patch;
     model.image.merge = v.merge;
@@ -351,6 +398,31 @@ QwenVision read_qwen3_vision(ConfigReader& outer, bool deep) {
         if (join >= v.layers)
             config.invalid("deepstack_visual_indexes", fmt::format("expected layers of the tower, which has {}; got {}",
                                                                    v.layers, join));
+    return v;
+}
+
+QwenVision read_glm4v_vision(ConfigReader& outer) {
+    ConfigReader config = outer.nested(
+        "vision_config", "glm4v_vision",
+        "depth=24 hidden_size=1536 attention_bias=false image_size=336 patch_size=14 num_heads=12 "
+        "in_channels|in_chans=3 spatial_merge_size=2 temporal_patch_size=2 out_hidden_size=4096 "
+        "intermediate_size=13696 hidden_act=silu");
+    QwenVision v;
+    v.hidden = config.size("hidden_size");
+    v.out = config.size("out_hidden_size");
+    v.width = v.out;
+    v.merger_width = config.size("intermediate_size");
+    v.conv_bias = true;
+    v.hookless = true;
+    v.qkv_bias = config.flag("attention_bias");
+    v.proj_bias = v.mlp_bias = false;
+    v.gated = true;
+    v.norm = norms::rms;
+    v.sampled = true;
+    read_common(config, v);
+    config.divides("hidden_size", v.hidden, "num_heads", v.heads);
+    const std::int64_t side = std::max<std::int64_t>(1, config.size("image_size", kLargestCount) / v.patch);
+    v.positions = side * side;
     return v;
 }
 

@@ -1,6 +1,6 @@
 #pragma once
 
-/// The vision towers of Qwen-VL, which take images of any size: patches of all images in one sequence, layers
+/// The vision towers of Qwen-VL and GLM-4V, which take images of any size: patches of all images in one sequence, layers
 /// whose attention is told where each image ends, and a merger of neighbouring patches.
 
 #include <cstdint>
@@ -19,11 +19,16 @@ struct QwenVision {
     std::int64_t channels = 3, frames = 2, patch = 1, merge = 1;
     bool conv_bias = false;
     bool hookless = false;              ///< see `OpAttributes::hookless`
+    bool qkv_bias = true, proj_bias = true, mlp_bias = true;
     bool gated = false;                 ///< gate_proj, up_proj, down_proj
     std::string_view up = "fc1", down = "fc2", act_name = "act";
     Norm norm = norms::layer;
     Act act = Act::quick_gelu;
     std::int64_t positions = 0;         ///< learned, interpolated for each image; 0: none
+    bool sampled = false;               ///< bicubic samples of the table instead of weighted entries
+    /// GLM-4V: norms before and after the layers, and a merger that is a convolution and a gated MLP of this
+    /// width; 0: none of it.
+    std::int64_t merger_width = 0;
     std::string_view merger_norm = "ln_q", merger_up = "mlp.0", merger_act = "mlp.1", merger_down = "mlp.2";
     std::vector<std::int64_t> joins;    ///< after these layers a merger of its own makes features
     std::int64_t window = 0;            ///< side of the windows, in tokens; 0: none
@@ -35,6 +40,7 @@ struct QwenVision {
 [[nodiscard]] QwenVision read_qwen2_5_vision(ConfigReader& outer);
 /// `deep`: features of some layers join the decoder on their own.
 [[nodiscard]] QwenVision read_qwen3_vision(ConfigReader& outer, bool deep);
+[[nodiscard]] QwenVision read_glm4v_vision(ConfigReader& outer);
 
 /// Puts the tower before the decoder, whose tokens have positions in three directions.
 void plan_qwen_tower(DecoderPlan& plan, QwenVision vision);

@@ -26,50 +26,7 @@ void plain_mlp(BlockBuilder& b, std::string_view module, std::string_view up, st
     b.linear_weights(join(module, down), width, hidden, true, kVision);
 }
 
-void gated_mlp(BlockBuilder& b, std::string_view module, std::int64_t hidden, std::int64_t width,
-               bool bias) {
-    b.linear_weights(join(module, "gate_proj"), hidden, width, bias, kVision);
-    b.linear_weights(join(module, "up_proj"), hidden, width, bias, kVision);
-    b.linear_weights(join(module, "down_proj"), width, hidden, bias, kVision);
-}
-
 }  // namespace
-
-void add_glm4v_vision(Parts& parts, ConfigReader& outer) {
-    ConfigReader config = outer.nested(
-        "vision_config", "glm4v_vision",
-        "depth=24 hidden_size=1536 attention_bias=false image_size=336 patch_size=14 num_heads=12 "
-        "in_channels|in_chans=3 spatial_merge_size=2 temporal_patch_size=2 out_hidden_size=4096 "
-        "intermediate_size=13696");
-    const std::int64_t hidden = config.size("hidden_size");
-    const std::int64_t out = config.size("out_hidden_size");
-    const std::int64_t width = config.size("intermediate_size");  // of the merger
-    const std::int64_t merge = config.size("spatial_merge_size", 64);
-    const std::int64_t patch = config.size("patch_size", kLargestCount);
-    const std::int64_t patches = patch_count(config.size("image_size", kLargestCount), patch);
-    const std::int64_t frames = config.size("temporal_patch_size", kLargestCount);
-    const std::int64_t channels = config.size("in_channels", kLargestCount);
-    const bool bias = config.flag("attention_bias");
-    parts.add("model.visual.", "patch embedding", [&](BlockBuilder& b) {
-        b.parameter("embeddings.position_embedding.weight", {patches, hidden}, kVision);
-        convolution(b, "patch_embed.proj", hidden, channels, {frames, patch, patch}, true);
-        b.norm_weights("post_conv_layernorm", hidden, norms::rms, kVision);
-    });
-    parts.add("model.visual.blocks.{}.", "vision layer", [&](BlockBuilder& b) {
-        b.norm_weights("norm1", hidden, norms::rms, kVision);
-        b.norm_weights("norm2", hidden, norms::rms, kVision);
-        b.linear_weights("attn.qkv", hidden, 3 * hidden, bias, kVision);
-        b.linear_weights("attn.proj", hidden, hidden, false, kVision);
-        gated_mlp(b, "mlp", hidden, out, false);
-    }, config.size("depth", kLargestCount));
-    parts.add("model.visual.", "merger", [&](BlockBuilder& b) {
-        b.norm_weights("post_layernorm", hidden, norms::rms, kVision);
-        convolution(b, "downsample", out, hidden, {merge, merge}, true);
-        b.linear_weights("merger.proj", out, out, false, kVision);
-        b.norm_weights("merger.post_projection_norm", out, norms::layer, kVision);
-        gated_mlp(b, "merger", out, width, false);
-    });
-}
 
 void add_llama4_vision(Parts& parts, ConfigReader& outer, std::int64_t text_hidden) {
     ConfigReader config = outer.nested(

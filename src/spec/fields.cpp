@@ -107,7 +107,7 @@ constexpr Field<QuantizationSpec> kQuantizationFields[] = {
 
 /// One number is the side of a square.
 void read_image_size(const Cursor& at, TrainingSpec& into) {
-    constexpr std::int64_t kLargest = 1 << 20;
+    constexpr std::int64_t kLargest = 1 << 14;  // attention is simulated window by window
     if (!at.tree.is(KeyTree::Kind::array)) {
         if (const auto side = read_integer(at, 1, kLargest)) into.image_size = {*side, *side};
         return;

@@ -49,11 +49,15 @@ Ref rotate_part(KernelCall& call, const Ref& x, const Ref& cos, const Ref& sin) 
     return call.tape.cat(joined);
 }
 
-/// GLM: q and k rotated, then both concatenated with the rest; interleaved tables are locals.
+/// GLM: q and k rotated, then both concatenated with the rest; interleaved tables are locals, unless the
+/// tables are made so (GLM-4V).
 void rotate_pairs(KernelCall& call, const Ref& q, const Ref& k) {
     Tape& tape = call.tape;
-    const Ref cos = tape.fresh(call.in(2).numel(), call.in(2).dtype(), "interleaved cosine");
-    const Ref sin = tape.fresh(call.in(3).numel(), call.in(3).dtype(), "interleaved sine");
+    const auto interleaved = [&](const Ref& table, const char* what) {
+        return call.attributes().axes > 0 ? table : tape.fresh(table.numel(), table.dtype(), what);
+    };
+    const Ref cos = interleaved(call.in(2), "interleaved cosine");
+    const Ref sin = interleaved(call.in(3), "interleaved sine");
     const std::array<Ref, 2> q_parts = cut(call, q);
     const std::array<Ref, 2> k_parts = cut(call, k);
     Ref q_rotated = rotate(tape, q_parts[0], cos, sin);

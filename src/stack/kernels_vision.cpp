@@ -100,7 +100,32 @@ void reorder(KernelCall& call) {
     call.out(0, std::move(out));
 }
 
+namespace {
+
+/// F.grid_sample of the table in fp32 at (x, y) of each patch
+/// [transformers models/glm4v/modeling_glm4v.py Glm4vVisionEmbeddings.forward].
+void sample(KernelCall& call) {
+    Tape& tape = call.tape;
+    const std::int64_t numel = call.numel(call.output_tensor(0));
+    const Ref weight = call.parameter(0);
+    const Ref wide = tape.cast(weight, dtype::fp32);
+    Ref out;
+    {
+        const Ref grid = tape.fresh(2 * (numel / call.output_tensor(0).width), dtype::fp32, "places of patches");
+        out = tape.fresh(numel, dtype::fp32, "samples");
+        Tape::NodeBuilder node(tape, "grid_sampler", {&wide});
+        node.save(wide);
+        node.save(grid);
+        node.grad(0, "grad of the table");
+        node.finish(out);
+    }
+    call.out(0, tape.cast(std::move(out), weight.dtype()));
+}
+
+}  // namespace
+
 void interpolate(KernelCall& call) {
+    if (call.op.outputs.size() == 1) return sample(call);
     Tape& tape = call.tape;
     const std::int64_t numel = call.numel(call.output_tensor(0));
     const Ref weights = tape.fresh(call.numel(call.output_tensor(1)), dtype::fp32, "weights");

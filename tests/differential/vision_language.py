@@ -52,6 +52,13 @@ def qwen3_vl_moe() -> dict[str, Any]:
     return config | {"text_config": config["text_config"] | experts}
 
 
+def glm4v() -> dict[str, Any]:
+    """GLM-4.1V: a table of positions sampled at each patch, and a convolution that merges patches."""
+    rotation = {"rope_type": "default", "rope_theta": 10000.0, "mrope_section": [4, 6, 6], "partial_rotary_factor": 0.5}
+    vision = {"hidden_size": 192, "out_hidden_size": 256, "intermediate_size": 520, "image_size": 168}
+    return {"text_config": TEXT | {"rope_parameters": rotation}, "vision_config": VISION | vision, **TOKENS}
+
+
 def inputs(batch: int, images: int, words: int, height: int, width: int) -> dict[str, Any]:
     """A batch in which every sample has images of one size, after its first token."""
     grid = [1, height // PATCH, width // PATCH]
@@ -73,6 +80,7 @@ CLASSES = {
     "qwen2-vl": ("Qwen2VLForConditionalGeneration", qwen2_vl, range(5)),
     "qwen2.5-vl": ("Qwen2_5_VLForConditionalGeneration", qwen2_5_vl, range(5)),
     "qwen3-vl": ("Qwen3VLForConditionalGeneration", qwen3_vl, range(5)),
+    "glm4v": ("Glm4vForConditionalGeneration", glm4v, range(5)),
     "qwen3-vl-moe": ("Qwen3VLMoeForConditionalGeneration", qwen3_vl_moe, (0, 2)),
 }
 
