@@ -18,9 +18,7 @@ Finding finding(std::string_view name, std::vector<std::string> evidence, std::s
 }
 
 std::string size_text(Bytes bytes) {
-    return bytes == Bytes(0) ? "0 B"
-                             : fmt::format("{} ({})", format_bytes(bytes, Units::binary),
-                                           format_bytes(bytes, Units::decimal));
+    return fmt::format("{} ({})", format_bytes(bytes, Units::decimal), format_bytes(bytes, Units::binary));
 }
 
 }  // namespace diagnosis

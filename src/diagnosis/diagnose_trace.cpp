@@ -21,6 +21,20 @@ constexpr Bytes kWorthAWord = Bytes(std::int64_t{1} << 29);  ///< 512 MiB
 
 std::string sized(Bytes bytes) { return format_bytes(bytes, Units::decimal); }
 
+/// Names of the techniques that can lower a peak in `phase`: those that aim at `term`, or, without one, all.
+std::string helpful_in(Phase phase, std::string_view term) {
+    const auto aims_at = [&](std::string_view path) { return !path.empty() && first_component(path) == term; };
+    std::string out;
+    for (const Technique& technique : techniques()) {
+        if ((technique.phases >> static_cast<unsigned>(phase) & 1U) == 0) continue;
+        if (!term.empty() && !aims_at(technique.term) &&
+            std::none_of(technique.also.begin(), technique.also.end(), aims_at))
+            continue;
+        out += (out.empty() ? "" : ", ") + std::string(technique.name);
+    }
+    return out;
+}
+
 /// `a`, `b`, `c` ... with the middle left out when there are many.
 std::string list_of(const std::vector<Bytes>& levels) {
     constexpr std::size_t kShown = 8;
@@ -223,15 +237,27 @@ private:
         std::vector<std::string> evidence{fmt::format("{} at event {}, allocating in {}",
                                                       size_text(*subject_.live_peak),
                                                       subject_.live_peak_at, subject_.peak_phase)};
-        for (const Phase phase : kPhases) {
-            if (name_of(phase) != subject_.peak_phase) continue;
-            std::string helpful;
-            for (const Technique& technique : techniques())
-                if ((technique.phases >> static_cast<unsigned>(phase) & 1U) != 0)
-                    helpful += (helpful.empty() ? "" : ", ") + std::string(technique.name);
-            evidence.push_back("techniques that can lower this phase: " + helpful);
-        }
+        for (const Phase phase : kPhases)
+            if (name_of(phase) == subject_.peak_phase) add_helpful(phase, evidence);
         add("peak.phase", std::move(evidence));
+    }
+
+    /// What can lower a peak in `phase`: for the large terms that are live there, or, where they are not
+    /// known, for any.
+    void add_helpful(Phase phase, std::vector<std::string>& evidence) const {
+        constexpr std::size_t kMostTerms = 3;
+        const std::size_t before = evidence.size();
+        const SortedInstant* peak = subject_.sorted.empty() ? nullptr : &subject_.sorted.front();
+        if (peak != nullptr && !at_least(unsorted_bytes(*peak), kHalf, peak->live))
+            for (const SortedTerm& term : peak->terms) {
+                const std::string names = helpful_in(phase, term.path);
+                if (names.empty() || !at_least(term.bytes, kTenth, peak->live)) continue;
+                if (evidence.size() == before + kMostTerms) break;
+                evidence.push_back(fmt::format("{} of it are {}, which can be lowered there by: {}",
+                                               sized(term.bytes), term.path, names));
+            }
+        if (evidence.size() == before)
+            evidence.push_back("techniques that can lower this phase: " + helpful_in(phase, {}));
     }
 
     const TraceSubject& subject_;

@@ -12,7 +12,7 @@ namespace membudget::diagnosis {
 [[nodiscard]] Finding finding(std::string_view name, std::vector<std::string> evidence,
                               std::string subject = {});
 
-/// "1.39 GiB (1.49 GB)".
+/// "1.49 GB (1.39 GiB)".
 [[nodiscard]] std::string size_text(Bytes bytes);
 
 /// `part` of `whole` or more, in hundredths; sizes up to 2^53.

@@ -270,16 +270,32 @@ bool Targets::chooses_parameter(const std::string& name) const {
                        [&](const std::string& t) { return is_module_suffix(name, t); });
 }
 
+namespace {
+
+/// Whether a pattern may tell indices apart. Where nothing but ".*" takes a digit, whatever matches with
+/// one index matches with any other.
+bool tells_indices_apart(std::string_view pattern) {
+    for (std::size_t i = 0; i < pattern.size(); ++i) {
+        const std::string_view rest = pattern.substr(i);
+        if (rest.starts_with(".*") || rest.starts_with("\\."))
+            ++i;
+        else if (std::isalpha(static_cast<unsigned char>(rest.front())) == 0 &&
+                 std::string_view("_()|").find(rest.front()) == std::string_view::npos)
+            return true;
+    }
+    return false;
+}
+
+}  // namespace
+
 Layers Targets::layers() const {
-    // A dot of a pattern means any character, a digit too.
-    const auto is_pattern = [](const std::string& text) {
-        return std::ranges::any_of(text, [](unsigned char c) { return c != '_' && std::isalpha(c) == 0; });
-    };
-    const bool apart = pattern_ || excluded_ || !lora_.layers.empty() || !ranks_.empty() ||
+    const auto ranks_apart = [](const auto& rank) { return tells_indices_apart(rank.first); };
+    const bool apart = tells_indices_apart(lora_.target_pattern) || tells_indices_apart(lora_.excluded_pattern) ||
+                       !lora_.layers.empty() || std::ranges::any_of(lora_.rank_patterns, ranks_apart) ||
                        std::ranges::any_of(lora_.targets, has_digit) ||
                        std::ranges::any_of(lora_.target_parameters, has_digit) ||
                        std::ranges::any_of(lora_.excluded, has_digit) ||
-                       std::ranges::any_of(lora_.modules_to_save, is_pattern);
+                       std::ranges::any_of(lora_.modules_to_save, tells_indices_apart);
     return apart ? Layers::apart : Layers::alike;
 }
 

@@ -106,3 +106,26 @@ TEST_CASE("adapters are PEFT's, tensor by tensor", "[job][adapters]") {
     CHECK(compared >= 500);
     CHECK(unsupported == 0);
 }
+
+TEST_CASE("layers that no name tells apart fare as if each were asked about", "[job][adapters]") {
+    const auto text = read_text("tests/differential/adapters.json");
+    REQUIRE(text.ok());
+    const auto file = parse_json(*text, "adapters.json");
+    REQUIRE(file.ok());
+    int compared = 0;
+    for (const auto& [architecture, model] : file->find("models")->members())
+        for (const auto& [setting, settings] : file->find("settings")->members()) {
+            if (settings.find("exclude_modules") != nullptr) continue;
+            INFO(architecture << ", " << setting);
+            // An excluded name with a digit, which no module has, makes each layer count for itself.
+            KeyTree apart = settings;
+            apart.at_or_add("exclude_modules") = KeyTree::array({KeyTree("no_module_9")});
+            const auto alike = adapted(model, settings);
+            const auto each = adapted(model, apart);
+            REQUIRE(alike.ok() == each.ok());
+            if (!alike) continue;
+            CHECK(lines_of(*alike) == lines_of(*each));
+            ++compared;
+        }
+    CHECK(compared >= 300);
+}
