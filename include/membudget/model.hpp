@@ -256,7 +256,7 @@ struct OpAttributes {
     double softcap = 0;              ///< of attention scores or logits; 0: none
     double dropout = 0;              ///< probability
     bool bias = false;               ///< scores get an additive bias (ALiBi, T5)
-    bool strided = false;            ///< of a linear: its input is a slice with gaps between sequences
+    bool strided = false;            ///< of a linear: its input is a slice with gaps; of a convolution: channels last
     bool by_id = false;              ///< of a picked token: it has an id of its own; else it is the largest
     bool listed = false;             ///< of a join or concatenation: features of images come as a list
     bool image_blocks = false;       ///< of a mask: the tokens of one image see each other

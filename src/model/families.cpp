@@ -894,8 +894,7 @@ constexpr Family kFamilies[] = {
      "transformers 5.24 models/llava_next",
      build_parts_family<configure_llava_next>,
      "text_config vision_config tie_word_embeddings=false multimodal_projector_bias=true vision_feature_layer=-2 "
-     "projector_hidden_act=gelu vision_feature_select_strategy=default "
-     "image_grid_pinpoints=[[336,672],[672,336],[672,672],[1008,336],[336,1008]]",
+     "projector_hidden_act=gelu vision_feature_select_strategy=default image_grid_pinpoints",
      kStoredLlava},
     {"mistral3",
      "Mistral3ForConditionalGeneration",

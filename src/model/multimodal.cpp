@@ -322,6 +322,10 @@ void configure_llava_next(ConfigReader& config, Parts& parts) {
     v.tower.stacked = true;
     const std::int64_t side = v.tower.image;
     std::vector<std::pair<std::int64_t, std::int64_t>> grids = config.pairs("image_grid_pinpoints");
+    const KeyTree* given = config.raw("image_grid_pinpoints");
+    if (given == nullptr || given->is_null())  // the class's own, for towers of 336 pixels
+        for (const auto& [height, width] : {std::pair{1, 2}, {2, 1}, {2, 2}, {3, 1}, {1, 3}})
+            grids.emplace_back(336 * height, 336 * width);
     for (const auto& [height, width] : grids)
         if (height % side != 0 || width % side != 0)
             config.invalid("image_grid_pinpoints", fmt::format("expected multiples of the tower's {} pixels; got {} x {}",

@@ -48,6 +48,7 @@ private:
     int reordered(BlockBuilder& b, int x, std::string_view name, int order) const;
     int attention(BlockBuilder& b, int x, bool windows) const;
     int mlp(BlockBuilder& b, int x) const;
+    void merger_weights(BlockBuilder& b, std::string_view module, bool merged_first) const;
     int merge(BlockBuilder& b, int x, std::string_view module, bool merged_first) const;
 
     const QwenVision& v_;
@@ -193,6 +194,12 @@ Block Tower::layer(bool windows) const {
     return std::move(b).finish(y);
 }
 
+void Tower::merger_weights(BlockBuilder& b, std::string_view module, bool merged_first) const {
+    b.norm_weights(join(module, v_.merger_norm), merged_first ? v_.merged() : v_.hidden, v_.norm, kVision);
+    b.linear_weights(join(module, v_.merger_up), v_.merged(), v_.merged(), true, kVision);
+    b.linear_weights(join(module, v_.merger_down), v_.merged(), v_.out, true, kVision);
+}
+
 /// Neighbouring patches side by side, normalised before or after, and two linear modules.
 int Tower::merge(BlockBuilder& b, int x, std::string_view module, bool merged_first) const {
     const auto function = b.scope();
@@ -203,7 +210,7 @@ int Tower::merge(BlockBuilder& b, int x, std::string_view module, bool merged_fi
         return view;
     };
     const std::string norm = join(module, v_.merger_norm);
-    b.norm_weights(norm, merged_first ? v_.merged() : v_.hidden, v_.norm, kVision);
+    merger_weights(b, module, merged_first);
     if (merged_first)
         x = b.norm(merged(x), norm, v_.norm, place);
     else
@@ -214,8 +221,10 @@ int Tower::merge(BlockBuilder& b, int x, std::string_view module, bool merged_fi
 }
 
 void Tower::merge_deep(BlockBuilder& b, int x, std::size_t at_join) const {
-    const int made = merge(b, x, fmt::format("deepstack_merger_list.{}", at_join), true);
-    b.share(made, features_.deep[at_join], at(features_.deep[at_join]));
+    const std::vector<std::size_t> used = v_.used_joins();
+    const int feature =
+        features_.deep[static_cast<std::size_t>(std::find(used.begin(), used.end(), at_join) - used.begin())];
+    b.share(merge(b, x, fmt::format("deepstack_merger_list.{}", at_join), true), feature, at(feature));
 }
 
 /// Between two layers: features of what passes by.
@@ -234,8 +243,10 @@ Block Tower::merger() const {
     const int x = b.tensor("hidden states", v_.hidden, Rows::patches);
     b.op(OpKind::split, "hidden states", place::residual, {input}, {x}).attributes.same = true;
     b.share(x, ids_.states, at(ids_.states));
-    for (std::size_t i = 0; i < v_.joins.size(); ++i)
+    for (std::size_t i = 0; i < v_.joins.size(); ++i) {
         if (v_.joins[i] + 1 == v_.layers) merge_deep(b, x, i);
+        if (v_.joins[i] >= v_.layers) merger_weights(b, fmt::format("deepstack_merger_list.{}", i), true);
+    }
     int order = -1;
     if (ids_.order >= 0) {
         order = b.tensor("reverse_indices", 1, Rows::image_tokens);
@@ -258,7 +269,7 @@ Block Tower::convolution_merger() const {
     const int filter = b.parameter("downsample.weight", {v_.out, v_.hidden, v_.merge, v_.merge}, kVision);
     const int bias = b.parameter("downsample.bias", {v_.out}, kVision);
     const int tokens = b.tensor("downsample", v_.out, Rows::image_tokens);
-    b.op(OpKind::convolution, "downsample", place, {x}, {tokens}, {filter, bias});
+    b.op(OpKind::convolution, "downsample", place, {x}, {tokens}, {filter, bias}).attributes.strided = true;
     b.share(tokens, ids_.states, at(ids_.states));
     {
         const auto function = b.scope();
@@ -329,6 +340,14 @@ void read_common(ConfigReader& config, QwenVision& v) {
 
 }  // namespace
 
+std::vector<std::size_t> QwenVision::used_joins() const {
+    std::vector<std::size_t> used;
+    for (std::int64_t layer = 0; layer < layers; ++layer)
+        if (const auto found = std::find(joins.begin(), joins.end(), layer); found != joins.end())
+            used.push_back(static_cast<std::size_t>(found - joins.begin()));
+    return used;
+}
+
 QwenVision read_qwen2_vision(ConfigReader& outer) {
     ConfigReader config = outer.nested(
         "vision_config", "qwen2_vl vision",
@@ -394,10 +413,6 @@ QwenVision read_qwen3_vision(ConfigReader& outer, bool deep) {
     config.divides("hidden_size", v.hidden, "num_heads", v.heads);
     if (!deep) return v;
     v.joins = config.sizes("deepstack_visual_indexes");
-    for (const std::int64_t join : v.joins)
-        if (join >= v.layers)
-            config.invalid("deepstack_visual_indexes", fmt::format("expected layers of the tower, which has {}; got {}",
-                                                                   v.layers, join));
     return v;
 }
 
@@ -433,7 +448,7 @@ void plan_qwen_tower(DecoderPlan& plan, QwenVision vision) {
     plan.size_width = 3;
     plan.position_axes = 3;
     plan.pixel_width = vision.channels * vision.frames * vision.patch * vision.patch;
-    plan.deep_features = static_cast<std::int64_t>(vision.joins.size());
+    plan.deep_features = static_cast<std::int64_t>(vision.used_joins().size());
     plan.tower = [v = std::move(vision)](Model& model, const TowerFeatures& features) { add_tower(v, model, features); };
 }
 

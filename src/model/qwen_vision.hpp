@@ -30,10 +30,14 @@ struct QwenVision {
     /// width; 0: none of it.
     std::int64_t merger_width = 0;
     std::string_view merger_norm = "ln_q", merger_up = "mlp.0", merger_act = "mlp.1", merger_down = "mlp.2";
-    std::vector<std::int64_t> joins;    ///< after these layers a merger of its own makes features
+    /// After each of these layers a merger of its own makes features; of one behind the last there is the
+    /// merger alone.
+    std::vector<std::int64_t> joins;
     std::int64_t window = 0;            ///< side of the windows, in tokens; 0: none
     std::vector<std::int64_t> whole;    ///< with windows: layers that attend to whole images
 
+    /// Places in `joins` of those that make features, in the order of the layers.
+    [[nodiscard]] std::vector<std::size_t> used_joins() const;
     [[nodiscard]] std::int64_t merged() const { return hidden * merge * merge; }
 };
 [[nodiscard]] QwenVision read_qwen2_vision(ConfigReader& outer);

@@ -171,7 +171,11 @@ void convolution(KernelCall& call) {
         x = tape.borrow(detail::checked_mul(rows, filter.shape[1]), call.parameter(0).dtype(), false);
     }
     x = tape.autocast_input(std::move(x));
-    Ref weight = tape.autocast_input(call.parameter(0));
+    // Where channels lie last, the weight's gradient does not lie as the weight does: it is copied
+    // [torch/csrc/autograd/functions/accumulate_grad.h].
+    Ref filter_weight = call.parameter(0);
+    if (call.attributes().strided) filter_weight = tape.view(std::move(filter_weight), Tape::ViewGradient::copy);
+    const Ref weight = tape.autocast_input(std::move(filter_weight));
     Ref bias = call.parameters() > 1 ? tape.autocast_input(call.parameter(1)) : Ref();
     Ref out = tape.fresh(call.numel(call.output_tensor(0)), x.dtype(), "output");
     Tape::NodeBuilder node = bias ? Tape::NodeBuilder(tape, "convolution", {&x, &weight, &bias})

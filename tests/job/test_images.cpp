@@ -106,7 +106,7 @@ TEST_CASE("an image is fitted into the best resolution and cut into tiles", "[jo
         "vision_config": {"hidden_size": 64, "intermediate_size": 128, "num_hidden_layers": 2,
                           "num_attention_heads": 4, "image_size": 64, "patch_size": 8}})";
     const auto extents = [&](std::string size) {
-        return job_of_text(spec_text(model, {{"micro_batch_size", "2"}, {"sequence_length", "300"},
+        return job_of_text(spec_text(model, {{"micro_batch_size", "2"}, {"sequence_length", "400"},
                                              {"image_size", std::move(size)}})).extents;
     };
     // As the class counts its features [LlavaNextModel.pack_image_features].
