@@ -4,10 +4,12 @@
 /// its blocks are arranged, how its modules are named, which of them have biases. What is one more
 /// arrangement of known blocks is one more function that fills in a plan.
 
+#include <algorithm>
 #include <cstdint>
 #include <functional>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "membudget/model.hpp"
@@ -53,6 +55,7 @@ struct AttentionPlan {
     std::string_view q = "q_proj", k = "k_proj", v = "v_proj", o = "o_proj";
     std::string_view qkv;                ///< one fused projection instead of q, k, v
     std::int64_t heads = 1, kv_heads = 1, head_dim = 1;
+    std::int64_t value_dim = 0;          ///< of each head's values; 0: head_dim
     bool bias = false;                   ///< of q, k, v
     bool output_bias = false;
     QkNorm qk_norm = QkNorm::none;
@@ -105,6 +108,7 @@ struct MlpPlan {
         std::string_view router = "gate";
         std::string_view experts = "experts";
         std::string_view shared = "shared_expert";
+        std::string_view shared_gate_up; ///< one fused projection of the shared expert instead of gate and up
         std::string_view shared_gate_name = "shared_expert_gate";
     } experts;
 };
@@ -114,6 +118,7 @@ struct LayerPlan {
     std::string_view norms[4] = {"input_layernorm", "post_attention_layernorm", "", ""};
     AttentionPlan attention;
     MlpPlan mlp;
+    WeightsOnly extra;                   ///< set: parameters of further modules
     /// The layer keeps the results of attention and feed-forward under names of their own until it
     /// returns (`attn_output = ...`), instead of rebinding `hidden_states`.
     bool names_results = false;
@@ -186,6 +191,22 @@ struct DecoderPlan {
 
 /// Sets the kind of every layer, and drops kinds that no layer has.
 void assign_kinds(DecoderPlan& plan, std::vector<int> kinds);
+
+/// Plans layers from what tells them apart: those with equal keys are of one kind, which `make(key)` plans.
+template <class Key, class Make>
+void plan_layers(DecoderPlan& plan, const std::vector<Key>& keys, Make&& make) {
+    std::vector<Key> known;
+    std::vector<int> kinds;
+    plan.kinds.clear();
+    for (const Key& key : keys) {
+        const auto at = std::find(known.begin(), known.end(), key);
+        kinds.push_back(static_cast<int>(at - known.begin()));
+        if (at != known.end()) continue;
+        known.push_back(key);
+        plan.kinds.push_back(make(key));
+    }
+    assign_kinds(plan, std::move(kinds));
+}
 
 /// What a class of the family computes from the last hidden states.
 enum class Task { causal_lm, base, classification };

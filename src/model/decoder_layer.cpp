@@ -87,6 +87,7 @@ void LayerBuilder::projections(int x, int& q, int& k, int& v) {
     const AttentionPlan& a = layer_.attention;
     const std::int64_t q_width = a.heads * a.head_dim;
     const std::int64_t kv_width = a.kv_heads * a.head_dim;
+    const std::int64_t value_width = a.kv_heads * (a.value_dim > 0 ? a.value_dim : a.head_dim);
     if (!a.qkv.empty()) {
         // The fused result is viewed, never copied; the views keep it alive.
         const int fused = builder_.linear(x, in_attention(a.qkv), q_width + 2 * kv_width, a.bias,
@@ -110,7 +111,7 @@ void LayerBuilder::projections(int x, int& q, int& k, int& v) {
         if (a.qk_norm != QkNorm::none) q = head_norm(q, a.q_norm, a.heads);
         k = builder_.linear(x, in_attention(a.k), kv_width, a.bias, place::attention);
         if (a.qk_norm != QkNorm::none) k = head_norm(k, a.k_norm, a.kv_heads);
-        v = builder_.linear(x, in_attention(a.v), kv_width, a.bias, place::attention);
+        v = builder_.linear(x, in_attention(a.v), value_width, a.bias, place::attention);
     }
 }
 
@@ -139,7 +140,7 @@ int LayerBuilder::attention(int x, int residual) {
     attributes.heads = a.heads;
     attributes.kv_heads = a.spreads_keys ? a.heads : a.kv_heads;
     attributes.head_dim = a.head_dim;
-    attributes.value_dim = a.head_dim;
+    attributes.value_dim = a.value_dim > 0 ? a.value_dim : a.head_dim;
     attributes.rotary_dim = a.rotary_dim;
     attributes.rotation = a.rotation;
     attributes.form = a.form;
@@ -170,7 +171,7 @@ int LayerBuilder::attention(int x, int residual) {
     attributes.bias = a.alibi;
     attributes.softmax_in_dtype = a.softmax_in_dtype;
     const int mask = shared(a.window > 0 ? ids_.window_mask : ids_.full_mask);
-    const int context = builder_.tensor(in_attention("attention"), a.heads * a.head_dim);
+    const int context = builder_.tensor(in_attention("attention"), a.heads * attributes.value_dim);
     builder_.op(OpKind::attention, in_attention("attention"), place::attention, {q, k, v, mask},
                 {context}, std::move(parameters)).attributes = attributes;
     int out = builder_.linear(context, in_attention(a.o), plan_.hidden, a.output_bias,
@@ -259,8 +260,12 @@ int LayerBuilder::experts(int x) {
                 builder_.linear_weights(join(in_mlp(e.shared), name), in, out, e.shared_bias, Component::mlp);
             parameters.insert(parameters.end(), made.begin(), made.end());
         };
-        projection("gate_proj", hidden, e.shared_width);
-        projection("up_proj", hidden, e.shared_width);
+        if (!e.shared_gate_up.empty()) {
+            projection(e.shared_gate_up, hidden, 2 * e.shared_width);
+        } else {
+            projection("gate_proj", hidden, e.shared_width);
+            projection("up_proj", hidden, e.shared_width);
+        }
         projection("down_proj", e.shared_width, hidden);
         if (e.shared_gate)
             parameters.push_back(builder_.parameter(in_mlp(join(e.shared_gate_name, "weight")),
@@ -374,6 +379,7 @@ Block LayerBuilder::build() {
             out = b.add(x, attended(attention_of_norm(x)), "residual");
             break;
     }
+    if (layer_.extra) layer_.extra(b);
     b.set_checkpointable();
     return std::move(b).finish(out);
 }

@@ -13,6 +13,7 @@
 #include "model/gpt_like.hpp"
 #include "model/hybrid.hpp"
 #include "model/image_models.hpp"
+#include "model/latent.hpp"
 #include "model/llama_like.hpp"
 #include "model/modernbert.hpp"
 #include "model/moe.hpp"
@@ -80,6 +81,83 @@ constexpr std::string_view kStoredLlava =
 constexpr std::string_view kStoredErnieMoe =
     ".gate.moe_statics.=.moe_statics. .experts.gate_up_proj=.experts.{E}.{gate_proj,up_proj}.weight "
     ".experts.down_proj=.experts.{E}.down_proj.weight";
+constexpr std::string_view kStoredMimoV2 =
+    "self_attn.sinks=self_attn.attention_sink_bias .experts.gate_up_proj=.experts.{E}.{gate_proj,up_proj}.weight "
+    ".experts.down_proj=.experts.{E}.down_proj.weight";
+constexpr std::string_view kStoredMinimaxM3Vl =
+    ".mlp.gate.=.block_sparse_moe.gate. .mlp.shared_experts.=.block_sparse_moe.shared_experts. "
+    ".mlp.experts.=.block_sparse_moe.experts. .experts.gate_up_proj=.experts.{E}.{w1,w3}.weight "
+    ".experts.down_proj=.experts.{E}.w2.weight .gate_up_proj.weight=.{gate_proj,up_proj}.weight "
+    ".indexer.q_=.index_q_ .indexer.k_=.index_k_ ^lm_head.=language_model.lm_head. "
+    "^model.language_model.=language_model.model. "
+    "^model.vision_tower.embeddings.proj.=vision_tower.vision_model.embeddings.patch_embedding. "
+    "^model.vision_tower.layers.=vision_tower.vision_model.encoder.layers. "
+    "^model.vision_tower.pre_layrnorm.=vision_tower.vision_model.pre_layrnorm. "
+    "^model.multi_modal_projector.merge_linear_=patch_merge_mlp.linear_ "
+    "^model.multi_modal_projector.=multi_modal_projector.";
+constexpr std::string_view kStoredStep3p5 =
+    ".mlp.gate.=.moe.gate. .mlp.experts.gate_up_proj=.moe.{gate_proj,up_proj}.weight "
+    ".mlp.experts.down_proj=.moe.down_proj.weight .mlp.shared_experts.=.share_expert.";
+constexpr std::string_view kStoredStep3p7 =
+    "^model.language_model.=model. .mlp.gate.=.moe.gate. .mlp.experts.gate_up_proj=.moe.{gate_proj,up_proj}.weight "
+    ".mlp.experts.down_proj=.moe.down_proj.weight .mlp.shared_experts.=.share_expert. "
+    "^model.multi_modal_projector.=vit_large_projector. "
+    "^model.vision_model.embeddings.patch_embedding.=vision_model.conv1. "
+    "^model.vision_model.embeddings.position_embedding.weight=vision_model.positional_embedding "
+    "^model.vision_model.pre_layernorm.=vision_model.ln_pre. ^model.vision_model.downsampler=vision_model.vit_downsampler "
+    "^model.vision_model.layers.=vision_model.transformer.resblocks. resblocks.{}.lambda_1=resblocks.{}.ls_1.gamma "
+    "resblocks.{}.lambda_2=resblocks.{}.ls_2.gamma resblocks.{}.mlp.fc1.=resblocks.{}.mlp.c_fc. "
+    "resblocks.{}.mlp.fc2.=resblocks.{}.mlp.c_proj. resblocks.{}.layernorm_before.=resblocks.{}.ln_1. "
+    "resblocks.{}.layernorm_after.=resblocks.{}.ln_2. resblocks.{}.self_attn.=resblocks.{}.attn. "
+    "resblocks.{}.attn.q_proj.=resblocks.{}.attn.in_proj_ resblocks.{}.attn.k_proj.=resblocks.{}.attn.in_proj_ "
+    "resblocks.{}.attn.v_proj.=resblocks.{}.attn.in_proj_";
+constexpr std::string_view kStoredKimiK25 =
+    "^lm_head.=language_model.lm_head. ^model.language_model.=language_model.model. "
+    "^model.mm_projector.=mm_projector. ^model.vision_tower.=vision_tower. ^vision_tower.layers.=vision_tower.encoder.blocks. "
+    "vision_tower.final_layernorm.=vision_tower.encoder.final_layernorm. .norm1.=.norm0. .norm2.=.norm1. "
+    ".mlp.fc1.=.mlp.fc0. .mlp.fc2.=.mlp.fc1. .attn.proj.=.wo. .attn.q_proj.=.wqkv. .attn.k_proj.=.wqkv. "
+    ".attn.v_proj.=.wqkv. mm_projector.in_proj.=mm_projector.proj.0. mm_projector.out_proj.=mm_projector.proj.2. "
+    "pos_emb.position_embeddings=pos_emb.weight .experts.gate_up_proj=.experts.{E}.{gate_proj,up_proj}.weight "
+    ".experts.down_proj=.experts.{E}.down_proj.weight";
+constexpr std::string_view kStoredDeepseekV4 =
+    "^model.= hc_head.hc_=hc_head_ .compressor.indexer.scorer.weights_proj.=.indexer.weights_proj. "
+    ".compressor.indexer.q_b_proj.=.indexer.wq_b. .compressor.indexer.=.indexer.compressor. "
+    "^embed_tokens.=embed. ^lm_head.=head. .input_layernorm.=.attn_norm. .post_attention_layernorm.=.ffn_norm. "
+    ".attn_hc.=.hc_attn_ .ffn_hc.=.hc_ffn_ .sinks=.attn_sink .compressor.kv_norm.=.compressor.norm. "
+    ".position_bias=.ape .q_a_proj.=.wq_a. .self_attn.q_b_proj.=.self_attn.wq_b. .kv_proj.=.wkv. "
+    ".compressor.gate_proj.=.compressor.wgate. .o_a_proj.=.wo_a. .o_b_proj.=.wo_b. .q_a_norm.=.q_norm. "
+    ".shared_experts.gate_proj.=.shared_experts.w1. .shared_experts.down_proj.=.shared_experts.w2. "
+    ".shared_experts.up_proj.=.shared_experts.w3. .experts.gate_up_proj=.experts.{E}.{w1,w3}.weight "
+    ".experts.down_proj=.experts.{E}.w2.weight .self_attn.=.attn. .mlp.=.ffn.";
+constexpr std::string_view kStoredHyV3 =
+    "mlp.gate.weight=mlp.router.gate.weight .shared_experts.=.shared_mlp. "
+    ".experts.gate_up_proj=.experts.{E}.{gate_proj,up_proj}.weight .experts.down_proj=.experts.{E}.down_proj.weight";
+constexpr std::string_view kStoredExaone =
+    "^model.embed_tokens.=transformer.wte. ^model.layers.=transformer.h. ^model.norm.=transformer.ln_f. "
+    ".input_layernorm.=.ln_1. .post_attention_layernorm.=.ln_2. .self_attn.o_proj.=.attn.attention.out_proj. "
+    ".self_attn.=.attn.attention. .mlp.gate_proj.=.mlp.c_fc_0. .mlp.up_proj.=.mlp.c_fc_1. "
+    ".mlp.down_proj.=.mlp.c_proj.";
+constexpr std::string_view kStoredSarvamMoe =
+    "^model.embed_tokens.=model.word_embeddings. .self_attn.q_proj.=.attention.query_key_value. "
+    ".self_attn.k_proj.=.attention.query_key_value. .self_attn.v_proj.=.attention.query_key_value. "
+    ".self_attn.q_norm.=.attention.query_layernorm. .self_attn.k_norm.=.attention.key_layernorm. "
+    ".self_attn.o_proj.=.attention.dense. .experts.gate_up_proj=.experts.{E}.{gate_proj,up_proj}.weight "
+    ".experts.down_proj=.experts.{E}.down_proj.weight";
+constexpr std::string_view kStoredLfm2Moe =
+    ".experts.gate_up_proj=.experts.{E}.{w1,w3}.weight .experts.down_proj=.experts.{E}.w2.weight";
+
+// Keys that two rows share.
+constexpr std::string_view kMinimaxM3Keys =
+    "vocab_size=200064 hidden_size=6144 intermediate_size=3072 dense_intermediate_size=12288 "
+    "shared_intermediate_size=3072 num_hidden_layers=60 num_attention_heads=64 num_key_value_heads=4 head_dim=128 "
+    "tie_word_embeddings=false rotary_dim=64 num_experts_per_tok=4 num_local_experts|num_experts=128 layer_types "
+    "mlp_layer_types moe_layer_freq index_n_heads=4 index_head_dim=128 sparse_attention_config "
+    "attention_output_gate=false use_qk_norm=true";
+constexpr std::string_view kDeepseekV4Keys =
+    "vocab_size=129280 hidden_size=4096 moe_intermediate_size|intermediate_size=2048 num_hidden_layers=43 "
+    "num_attention_heads=64 head_dim=512 q_lora_rank=1024 num_experts_per_tok=6 "
+    "n_routed_experts|num_local_experts=256 layer_types compress_ratios compress_rates hc_mult=4 o_groups=8 "
+    "o_lora_rank=1024 index_n_heads=64 index_head_dim=128 tie_word_embeddings=false mlp_bias=false";
 
 constexpr Family kFamilies[] = {
     {"llama",
@@ -580,6 +658,75 @@ constexpr Family kFamilies[] = {
      "first_k_dense_replace=3 hidden_act=silu tie_word_embeddings=false attention_bias=false "
      "norm_topk_prob=true attention_dropout=0.0",
      kStoredExperts},
+    {"minicpm3",
+     "MiniCPM3ForCausalLM MiniCPM3Model",
+     "MiniCPM 3",
+     "transformers 5.24 models/minicpm3",
+     build_decoder_family<configure_minicpm3>,
+     "vocab_size=73448 hidden_size=2560 intermediate_size=6400 num_hidden_layers=62 num_attention_heads=40 "
+     "hidden_act=silu tie_word_embeddings=true attention_bias=false attention_dropout=0.0 mlp_bias=false "
+     "kv_lora_rank=256 q_lora_rank=768 qk_nope_head_dim=64 qk_rope_head_dim=32 v_head_dim"},
+    {"mimo_v2_flash",
+     "MiMoV2FlashForCausalLM MiMoV2FlashModel",
+     "MiMo-V2-Flash",
+     "transformers 5.24 models/mimo_v2_flash",
+     build_decoder_family<configure_mimo_v2_flash>,
+     "vocab_size=152576 hidden_size=4096 intermediate_size=16384 num_hidden_layers=48 num_attention_heads=64 "
+     "num_key_value_heads=4 head_dim=192 v_head_dim=128 hidden_act=silu tie_word_embeddings=false "
+     "attention_bias=false attention_dropout=0.0 moe_intermediate_size=2048 num_experts_per_tok=8 "
+     "n_routed_experts|num_local_experts=256 n_shared_experts sliding_window=129 layer_types "
+     "hybrid_layer_pattern mlp_layer_types moe_layer_freq swa_num_attention_heads swa_num_key_value_heads "
+     "swa_head_dim swa_v_head_dim add_swa_attention_sink_bias=true add_full_attention_sink_bias=false",
+     kStoredMimoV2},
+    {"minimax_m3_vl_text",
+     "MiniMaxM3VLForCausalLM",
+     "MiniMax-M3, its decoder",
+     "transformers 5.24 models/minimax_m3_vl",
+     build_decoder_family<configure_minimax_m3>,
+     kMinimaxM3Keys},
+    {"minimax_m3",
+     "MiniMaxM3ForCausalLM",
+     "MiniMax-M3 without images",
+     "the decoder of transformers 5.24 models/minimax_m3_vl, without the layers that predict further tokens",
+     build_decoder_family<configure_minimax_m3>,
+     kMinimaxM3Keys},
+    {"step3p5",
+     "Step3p5ForCausalLM",
+     "Step 3.5",
+     "the decoder of transformers 5.24 models/step3p7, without the layers that predict further tokens",
+     build_decoder_family<configure_step3p5>,
+     "vocab_size=128815 hidden_size=4096 intermediate_size=11264 num_hidden_layers=45 num_attention_heads=64 "
+     "num_key_value_heads|num_attention_groups=8 head_dim=128 tie_word_embeddings=false attention_bias=false "
+     "mlp_bias=false num_experts_per_tok|moe_top_k=8 n_routed_experts|moe_num_experts|num_local_experts=288 "
+     "moe_intermediate_size=1280 share_expert_dim|share_expert_dims=1280 layer_types mlp_layer_types "
+     "moe_layers_enum num_sliding_attention_heads attention_other_setting "
+     "num_nextn_predict_layers|num_mtp_layers=0",
+     kStoredStep3p5},
+    {"gemma4_text",
+     "Gemma4ForCausalLM",
+     "Gemma 4, text only",
+     "transformers 5.24 models/gemma4",
+     build_parts_family<configure_gemma4_text>,
+     "vocab_size=262144 hidden_size=2304 intermediate_size=9216 num_hidden_layers=30 num_attention_heads=8 "
+     "num_key_value_heads=4 head_dim=256 global_head_dim=512 num_global_key_value_heads "
+     "hidden_activation=gelu_pytorch_tanh tie_word_embeddings=true attention_bias=false layer_types "
+     "vocab_size_per_layer_input=262144 hidden_size_per_layer_input=256 attention_k_eq_v=false "
+     "num_kv_shared_layers=0 enable_moe_block=false use_double_wide_mlp=false num_experts "
+     "num_experts_per_tok|top_k_experts moe_intermediate_size per_layer_config"},
+    {"deepseek_v4",
+     "DeepseekV4ForCausalLM",
+     "DeepSeek-V4",
+     "transformers 5.24 models/deepseek_v4",
+     build_parts_family<configure_deepseek_v4>,
+     kDeepseekV4Keys,
+     kStoredDeepseekV4},
+    {"deepseek_ref",
+     "DeepseekV4ForCausalLM",
+     "DeepSeek-V4 as republished for SGLang",
+     "the class that its files name: transformers 5.24 models/deepseek_v4",
+     build_parts_family<configure_deepseek_v4>,
+     kDeepseekV4Keys,
+     kStoredDeepseekV4},
     {"seed_oss",
      "SeedOssForCausalLM SeedOssModel SeedOssForSequenceClassification",
      "Seed-OSS",
@@ -632,6 +779,295 @@ constexpr Family kFamilies[] = {
      "vocab_size=32000 hidden_size=2560 intermediate_size=18432 num_hidden_layers=32 "
      "num_attention_heads=32 num_key_value_heads head_dim hidden_act=relu2 "
      "tie_word_embeddings=false attention_bias=false attention_dropout=0.0 mlp_bias=false"},
+    {"exaone",
+     "ExaoneForCausalLM LlamaForCausalLM",
+     "EXAONE 3 and 3.5",
+     "transformers 5.24 models/exaone, which builds the class of Llama",
+     build_decoder_family<configure_llama>,
+     "vocab_size=102400 hidden_size=4096 intermediate_size=14336 num_hidden_layers|num_layers=32 "
+     "num_attention_heads=32 num_key_value_heads=8 head_dim hidden_act|activation_function=silu "
+     "tie_word_embeddings=false attention_bias=false attention_dropout=0.0 mlp_bias=false",
+     kStoredExaone},
+    {"internlm3",
+     "InternLM3ForCausalLM LlamaForCausalLM",
+     "InternLM 3",
+     "transformers 5.24 models/internlm3, which builds the class of Llama",
+     build_decoder_family<configure_llama>,
+     "vocab_size=128512 hidden_size=4096 intermediate_size=10240 num_hidden_layers=48 num_attention_heads=32 "
+     "num_key_value_heads=2 head_dim=128 hidden_act=silu tie_word_embeddings=false "
+     "attention_bias|qkv_bias=false attention_dropout=0.0 mlp_bias|bias=false"},
+    {"iquestcoder",
+     "IQuestCoderForCausalLM LlamaForCausalLM",
+     "IQuest-Coder",
+     "transformers 5.24 models/iquestcoder, which builds the class of Llama",
+     build_decoder_family<configure_llama>,
+     "vocab_size=76800 hidden_size=5120 intermediate_size=27648 num_hidden_layers=80 num_attention_heads=40 "
+     "num_key_value_heads=8 head_dim=128 hidden_act=silu tie_word_embeddings=false attention_bias=false "
+     "attention_dropout=0.0 mlp_bias=false"},
+    {"ministral",
+     "MinistralForCausalLM MinistralModel",
+     "Ministral 8B",
+     "transformers 5.24 models/ministral",
+     build_decoder_family<configure_ministral>,
+     "vocab_size=32000 hidden_size=4096 intermediate_size=14336 num_hidden_layers=32 num_attention_heads=32 "
+     "num_key_value_heads=8 head_dim sliding_window=4096 layer_types hidden_act=silu tie_word_embeddings=false "
+     "attention_dropout=0.0"},
+    {"cwm",
+     "CwmForCausalLM CwmModel",
+     "Code World Model",
+     "transformers 5.24 models/cwm",
+     build_decoder_family<configure_cwm>,
+     "vocab_size=128256 hidden_size=6144 intermediate_size=21504 num_hidden_layers=64 num_attention_heads=48 "
+     "num_key_value_heads=8 head_dim=128 sliding_window=8192 layer_types mlp_bias=false hidden_act=silu "
+     "tie_word_embeddings=false attention_dropout=0.0"},
+    {"helium",
+     "HeliumForCausalLM HeliumModel",
+     "Helium",
+     "transformers 5.24 models/helium",
+     build_decoder_family<configure_helium>,
+     "vocab_size=48000 hidden_size=2560 intermediate_size=7040 num_hidden_layers=24 num_attention_heads=20 "
+     "num_key_value_heads=20 head_dim=128 attention_bias=false mlp_bias=false hidden_act=silu "
+     "tie_word_embeddings=false attention_dropout=0.0"},
+    {"jais2",
+     "Jais2ForCausalLM Jais2Model",
+     "Jais 2",
+     "transformers 5.24 models/jais2",
+     build_decoder_family<configure_jais2>,
+     "vocab_size=150272 hidden_size=3328 intermediate_size=26624 num_hidden_layers=32 num_attention_heads=26 "
+     "num_key_value_heads head_dim hidden_act=relu2 tie_word_embeddings=false attention_bias=true "
+     "mlp_bias=true attention_dropout=0.0"},
+    {"vaultgemma",
+     "VaultGemmaForCausalLM VaultGemmaModel",
+     "VaultGemma",
+     "transformers 5.24 models/vaultgemma",
+     build_decoder_family<configure_vaultgemma>,
+     "vocab_size=256000 hidden_size=2304 intermediate_size=9216 num_hidden_layers=26 num_attention_heads=8 "
+     "num_key_value_heads=4 head_dim=256 hidden_activation=gelu_pytorch_tanh tie_word_embeddings=true "
+     "attention_bias=false attention_dropout=0.0 sliding_window=4096 layer_types final_logit_softcapping=30.0 "
+     "attn_logit_softcapping=50.0"},
+    {"granite_swa",
+     "GraniteSWAForCausalLM GraniteSWAModel",
+     "Granite with windows",
+     "transformers 5.24 models/granite_swa",
+     build_decoder_family<configure_granite_swa>,
+     "vocab_size=100352 hidden_size=2560 intermediate_size=8192 num_hidden_layers=24 num_attention_heads=20 "
+     "num_key_value_heads=4 hidden_act=silu tie_word_embeddings=true attention_bias=false "
+     "attention_dropout=0.0 mlp_bias=false"},
+    {"bitnet",
+     "BitNetForCausalLM BitNetModel",
+     "BitNet b1.58",
+     "transformers 5.24 models/bitnet",
+     build_decoder_family<configure_bitnet>,
+     "vocab_size=128256 hidden_size=2560 intermediate_size=6912 num_hidden_layers=30 num_attention_heads=20 "
+     "num_key_value_heads=5 hidden_act=relu2 tie_word_embeddings=false attention_bias=false "
+     "attention_dropout=0.0"},
+    {"hyperclovax",
+     "HyperCLOVAXForCausalLM HyperCLOVAXModel",
+     "HyperCLOVA X SEED",
+     "transformers 5.24 models/hyperclovax",
+     build_decoder_family<configure_hyperclovax>,
+     "vocab_size=32000 hidden_size=4096 intermediate_size=11008 num_hidden_layers=32 num_attention_heads=32 "
+     "num_key_value_heads head_dim use_post_norm=true attention_bias=false mlp_bias=false hidden_act=silu "
+     "tie_word_embeddings=false attention_dropout=0.0"},
+    {"diffllama",
+     "DiffLlamaForCausalLM DiffLlamaModel",
+     "DiffLlama",
+     "transformers 5.24 models/diffllama",
+     build_decoder_family<configure_diffllama>,
+     "vocab_size=32000 hidden_size=2048 intermediate_size=8192 num_hidden_layers=16 num_attention_heads=32 "
+     "num_key_value_heads head_dim attention_bias=false hidden_act=silu tie_word_embeddings=false "
+     "attention_dropout=0.0"},
+    {"nanochat",
+     "NanoChatForCausalLM NanoChatModel",
+     "nanochat",
+     "transformers 5.24 models/nanochat",
+     build_decoder_family<configure_nanochat>,
+     "vocab_size=50304 hidden_size=768 intermediate_size=8192 num_hidden_layers=12 num_attention_heads=6 "
+     "num_key_value_heads=6 hidden_act=relu2 tie_word_embeddings=false attention_bias=false "
+     "attention_dropout=0.0 final_logit_softcapping=15.0"},
+    {"apertus",
+     "ApertusForCausalLM ApertusModel",
+     "Apertus",
+     "transformers 5.24 models/apertus",
+     build_decoder_family<configure_apertus>,
+     "vocab_size=131072 hidden_size=4096 intermediate_size=14336 num_hidden_layers=32 num_attention_heads=32 "
+     "num_key_value_heads tie_word_embeddings=false attention_bias=false attention_dropout=0.0"},
+    {"xglm",
+     "XGLMForCausalLM XGLMModel",
+     "XGLM",
+     "transformers 5.24 models/xglm",
+     build_decoder_family<configure_xglm>,
+     "vocab_size=256008 hidden_size|d_model=1024 ffn_dim=4096 num_hidden_layers|num_layers=24 "
+     "num_attention_heads|attention_heads=16 activation_function=gelu tie_word_embeddings=true "
+     "add_cross_attention=false"},
+    {"biogpt",
+     "BioGptForCausalLM BioGptModel",
+     "BioGPT",
+     "transformers 5.24 models/biogpt",
+     build_decoder_family<configure_biogpt>,
+     "vocab_size=42384 hidden_size=1024 num_hidden_layers=24 num_attention_heads=16 intermediate_size=4096 "
+     "hidden_act=gelu max_position_embeddings=1024 tie_word_embeddings=true"},
+    {"openai-gpt",
+     "OpenAIGPTLMHeadModel OpenAIGPTModel",
+     "GPT 1",
+     "transformers 5.24 models/openai",
+     build_decoder_family<configure_openai_gpt>,
+     "vocab_size=40478 max_position_embeddings|n_positions=512 hidden_size|n_embd=768 "
+     "num_hidden_layers|n_layer=12 num_attention_heads|n_head=12 tie_word_embeddings=true"},
+    {"persimmon",
+     "PersimmonForCausalLM PersimmonModel",
+     "Persimmon",
+     "transformers 5.24 models/persimmon",
+     build_decoder_family<configure_persimmon>,
+     "vocab_size=262144 hidden_size=4096 intermediate_size=16384 num_hidden_layers=36 num_attention_heads=64 "
+     "hidden_act=relu2 tie_word_embeddings=false qk_layernorm=true"},
+    {"granitemoeshared",
+     "GraniteMoeSharedForCausalLM GraniteMoeSharedModel",
+     "Granite MoE with a shared network",
+     "transformers 5.24 models/granitemoeshared",
+     build_decoder_family<configure_granitemoeshared>,
+     "vocab_size=32000 hidden_size=4096 intermediate_size=11008 num_hidden_layers=32 num_attention_heads=32 "
+     "num_key_value_heads attention_bias=false num_local_experts=8 num_experts_per_tok=2 "
+     "shared_intermediate_size=0 hidden_act=silu tie_word_embeddings=false attention_dropout=0.0",
+     kStoredGranitemoe},
+    {"flex_olmo",
+     "FlexOlmoForCausalLM FlexOlmoModel",
+     "FlexOlmo",
+     "transformers 5.24 models/flex_olmo",
+     build_decoder_family<configure_flex_olmo>,
+     "vocab_size=100352 hidden_size=4096 intermediate_size=11008 num_hidden_layers=32 num_attention_heads=32 "
+     "num_key_value_heads attention_bias=false num_experts_per_tok=5 num_experts|num_local_experts=7 "
+     "hidden_act=silu tie_word_embeddings=false attention_dropout=0.0",
+     kStoredExperts},
+    {"exaone_moe",
+     "ExaoneMoeForCausalLM ExaoneMoeModel",
+     "K-EXAONE",
+     "transformers 5.24 models/exaone_moe",
+     build_decoder_family<configure_exaone_moe>,
+     "vocab_size=102400 hidden_size=4096 intermediate_size=16384 num_hidden_layers=32 num_attention_heads=32 "
+     "num_key_value_heads=32 head_dim num_experts=128 num_experts_per_tok=8 moe_intermediate_size=1024 "
+     "num_shared_experts=1 first_k_dense_replace=1 mlp_layer_types hidden_act=silu tie_word_embeddings=false "
+     "attention_dropout=0.0",
+     kStoredExperts},
+    {"sarvam_moe",
+     "SarvamMoEForCausalLM Glm4MoeForCausalLM",
+     "Sarvam, mixture of experts",
+     "transformers 5.24 models/sarvam_moe, which builds the class of GLM-4.5",
+     build_decoder_family<configure_glm4_moe>,
+     "vocab_size=262144 hidden_size=4096 intermediate_size=8192 num_hidden_layers=19 num_attention_heads=64 "
+     "num_key_value_heads=4 head_dim attention_bias|use_qkv_bias=false moe_intermediate_size=1024 "
+     "num_experts_per_tok=6 n_shared_experts|num_shared_experts=1 "
+     "n_routed_experts|num_experts|num_local_experts=128 first_k_dense_replace=1 use_qk_norm=true "
+     "partial_rotary_factor=1.0 rope_parameters hidden_act=silu tie_word_embeddings=false "
+     "attention_dropout=0.0",
+     kStoredSarvamMoe},
+    {"sarvam_mla",
+     "SarvamMLAForCausalLM DeepseekV3ForCausalLM",
+     "Sarvam with latent attention",
+     "transformers 5.24 models/sarvam_mla, which builds the class of DeepSeek-V3",
+     build_decoder_family<configure_deepseek>,
+     "vocab_size=262144 hidden_size=4096 intermediate_size=16384 moe_intermediate_size=2048 "
+     "num_hidden_layers=32 num_attention_heads=64 n_shared_experts|num_shared_experts=1 "
+     "n_routed_experts|num_experts|num_local_experts=128 kv_lora_rank=512 q_lora_rank qk_rope_head_dim=64 "
+     "v_head_dim=128 qk_nope_head_dim=128 num_experts_per_tok=8 first_k_dense_replace=1 attention_bias=false "
+     "norm_topk_prob=true hidden_act=silu tie_word_embeddings=false attention_dropout=0.0",
+     kStoredExperts},
+    {"solar_open",
+     "SolarOpenForCausalLM SolarOpenModel",
+     "Solar Open",
+     "transformers 5.24 models/solar_open",
+     build_decoder_family<configure_solar_open>,
+     "vocab_size=196608 hidden_size=4096 num_hidden_layers=48 num_attention_heads=64 num_key_value_heads=8 "
+     "head_dim=128 tie_word_embeddings=false attention_bias=false moe_intermediate_size=1280 "
+     "num_experts_per_tok=8 n_shared_experts=1 n_routed_experts|num_local_experts=128",
+     kStoredExperts},
+    {"hy_v3",
+     "HYV3ForCausalLM HYV3Model",
+     "Hunyuan 3",
+     "transformers 5.24 models/hy_v3",
+     build_decoder_family<configure_hy_v3>,
+     "vocab_size=120832 hidden_size=4096 intermediate_size=13312 num_hidden_layers=80 num_attention_heads=64 "
+     "num_key_value_heads=8 head_dim=128 attention_bias=false mlp_bias=false num_experts=192 "
+     "num_experts_per_tok=8 num_shared_experts=1 moe_intermediate_size=1536 mlp_layer_types hidden_act=silu "
+     "tie_word_embeddings=false attention_dropout=0.0",
+     kStoredHyV3},
+    {"mellum",
+     "MellumForCausalLM MellumModel",
+     "Mellum 2",
+     "transformers 5.24 models/mellum",
+     build_decoder_family<configure_mellum>,
+     "vocab_size=98304 hidden_size=2304 intermediate_size=7168 num_hidden_layers=28 num_attention_heads=32 "
+     "num_key_value_heads=4 head_dim=128 attention_bias=false num_local_experts|num_experts=64 "
+     "num_experts_per_tok=8 moe_intermediate_size=896 mlp_layer_types hidden_act=silu "
+     "tie_word_embeddings=false attention_dropout=0.0",
+     kStoredExperts},
+    {"cohere2_moe",
+     "Cohere2MoeForCausalLM Cohere2MoeModel",
+     "Command A with experts",
+     "transformers 5.24 models/cohere2_moe",
+     build_decoder_family<configure_cohere2_moe>,
+     "vocab_size=256000 hidden_size=8192 intermediate_size=22528 num_hidden_layers=40 num_attention_heads=64 "
+     "num_key_value_heads head_dim=128 hidden_act=silu tie_word_embeddings=true attention_bias=false "
+     "attention_dropout=0.0 num_experts_per_tok=2 num_experts=8 num_shared_experts=0 "
+     "prefix_dense_intermediate_size mlp_layer_types first_k_dense_replace=0",
+     kStoredExperts},
+    {"afmoe",
+     "AfmoeForCausalLM AfmoeModel",
+     "Trinity (Arcee)",
+     "transformers 5.24 models/afmoe",
+     build_decoder_family<configure_afmoe>,
+     "vocab_size=200192 hidden_size=2048 intermediate_size=6144 num_hidden_layers=32 num_attention_heads=16 "
+     "num_key_value_heads head_dim=128 attention_bias=false moe_intermediate_size=1408 num_dense_layers=1 "
+     "num_experts=64 num_experts_per_tok=6 num_shared_experts=2 hidden_act=silu tie_word_embeddings=false "
+     "attention_dropout=0.0",
+     kStoredExperts},
+    {"hunyuan_v1_moe",
+     "HunYuanMoEV1ForCausalLM HunYuanMoEV1Model",
+     "Hunyuan-A13B",
+     "transformers 5.24 models/hunyuan_v1_moe",
+     build_decoder_family<configure_hunyuan_moe>,
+     "vocab_size=290943 hidden_size=4096 intermediate_size=11008 num_hidden_layers=32 num_attention_heads=32 "
+     "num_key_value_heads head_dim attention_bias=false num_experts|num_local_experts=1 "
+     "num_experts_per_tok|moe_topk=1 hidden_act=silu tie_word_embeddings=false attention_dropout=0.0",
+     kStoredExperts},
+    {"jetmoe",
+     "JetMoeForCausalLM JetMoeModel",
+     "JetMoE",
+     "transformers 5.24 models/jetmoe",
+     build_decoder_family<configure_jetmoe>,
+     "vocab_size=32000 hidden_size=2048 num_hidden_layers=12 num_key_value_heads=16 kv_channels|head_dim=128 "
+     "intermediate_size=5632 num_local_experts=8 num_experts_per_tok=2 tie_word_embeddings=true"},
+    {"youtu",
+     "YoutuForCausalLM YoutuModel",
+     "Youtu-LLM",
+     "transformers 5.24 models/youtu",
+     build_decoder_family<configure_youtu>,
+     "vocab_size=128256 hidden_size=2048 intermediate_size=6144 num_hidden_layers=32 num_attention_heads=16 "
+     "kv_lora_rank=512 q_lora_rank=1536 qk_rope_head_dim=64 v_head_dim=128 qk_nope_head_dim=128 "
+     "hidden_act=silu tie_word_embeddings=true attention_bias=false attention_dropout=0.0"},
+    {"deepseek_v32",
+     "DeepseekV32ForCausalLM DeepseekV32Model",
+     "DeepSeek-V3.2",
+     "transformers 5.24 models/deepseek_v32",
+     build_decoder_family<configure_deepseek_v32>,
+     "vocab_size=129280 hidden_size=7168 intermediate_size=18432 moe_intermediate_size=2048 "
+     "num_hidden_layers=61 num_attention_heads=128 n_shared_experts=1 "
+     "n_routed_experts|num_experts|num_local_experts=256 kv_lora_rank=512 q_lora_rank=1536 qk_rope_head_dim=64 "
+     "v_head_dim=128 qk_nope_head_dim=128 num_experts_per_tok=8 first_k_dense_replace=3 mlp_layer_types "
+     "index_head_dim=128 index_n_heads=64 attention_bias=false hidden_act=silu tie_word_embeddings=false "
+     "attention_dropout=0.0",
+     kStoredExperts},
+    {"longcat_flash",
+     "LongcatFlashForCausalLM LongcatFlashModel",
+     "LongCat-Flash",
+     "transformers 5.24 models/longcat_flash",
+     build_decoder_family<configure_longcat_flash>,
+     "vocab_size=131072 hidden_size=6144 num_hidden_layers|num_layers=28 num_attention_heads=64 "
+     "intermediate_size|ffn_hidden_size=12288 moe_intermediate_size|expert_ffn_hidden_size=2048 "
+     "num_experts_per_tok|moe_topk=12 n_routed_experts|num_local_experts=512 zero_expert_num=256 "
+     "router_bias=false kv_lora_rank=512 q_lora_rank=1536 qk_rope_head_dim=64 v_head_dim=128 "
+     "qk_nope_head_dim=128 tie_word_embeddings=false attention_bias=false attention_dropout=0.0",
+     kStoredExperts},
     {"dots1",
      "Dots1ForCausalLM Dots1Model",
      "dots.llm1",
@@ -802,6 +1238,53 @@ constexpr Family kFamilies[] = {
      "mamba_d_ssm=1024 mamba_n_heads=128 mamba_n_groups=1 mamba_d_state=256 mamba_d_conv=4 "
      "mamba_expand=2 mamba_conv_bias=true mamba_proj_bias=false projectors_bias=false "
      "mamba_rms_norm=false"},
+    {"lfm2",
+     "Lfm2ForCausalLM Lfm2Model",
+     "LFM2",
+     "transformers 5.24 models/lfm2",
+     build_decoder_family<configure_lfm2>,
+     "vocab_size=65536 hidden_size=2560 block_ff_dim|intermediate_size=12288 num_hidden_layers=32 "
+     "num_attention_heads=32 num_key_value_heads=8 tie_word_embeddings=true tie_embedding conv_bias=false "
+     "conv_L_cache=3 block_multiple_of=256 block_ffn_dim_multiplier=1.0 block_auto_adjust_ff_dim=true "
+     "full_attn_idxs layer_types"},
+    {"lfm2_moe",
+     "Lfm2MoeForCausalLM Lfm2MoeModel",
+     "LFM2, mixture of experts",
+     "transformers 5.24 models/lfm2_moe",
+     build_decoder_family<configure_lfm2_moe>,
+     "vocab_size=65536 hidden_size=2048 intermediate_size=7168 moe_intermediate_size=1792 num_hidden_layers=32 "
+     "num_attention_heads=32 num_key_value_heads=8 tie_word_embeddings=true tie_embedding conv_bias=false "
+     "conv_L_cache=3 num_dense_layers=2 num_experts_per_tok=4 num_experts=32 layer_types",
+     kStoredLfm2Moe},
+    {"granitemoehybrid",
+     "GraniteMoeHybridForCausalLM GraniteMoeHybridModel",
+     "Granite 4",
+     "transformers 5.24 models/granitemoehybrid",
+     build_decoder_family<configure_granitemoehybrid>,
+     "vocab_size=32000 hidden_size=4096 intermediate_size=11008 num_hidden_layers=32 num_attention_heads=32 "
+     "num_key_value_heads attention_bias=false num_local_experts=8 num_experts_per_tok=2 "
+     "shared_intermediate_size=1024 layer_types|layers_block_type mamba_n_heads=128 mamba_n_groups=1 "
+     "mamba_d_state=256 mamba_d_conv=4 mamba_expand=2 mamba_conv_bias=true mamba_proj_bias=false "
+     "hidden_act=silu tie_word_embeddings=false attention_dropout=0.0",
+     kStoredGranitemoe},
+    {"bamba",
+     "BambaForCausalLM BambaModel",
+     "Bamba",
+     "transformers 5.24 models/bamba",
+     build_decoder_family<configure_bamba>,
+     "vocab_size=128000 hidden_size=4096 intermediate_size=14336 num_hidden_layers=32 num_attention_heads=32 "
+     "num_key_value_heads=8 attention_bias=false mlp_bias=false attn_layer_indices mamba_n_heads=128 "
+     "mamba_n_groups=1 mamba_d_state=256 mamba_d_conv=4 mamba_expand=2 mamba_conv_bias=true "
+     "mamba_proj_bias=false hidden_act=silu tie_word_embeddings=false attention_dropout=0.0"},
+    {"olmo_hybrid",
+     "OlmoHybridForCausalLM OlmoHybridModel",
+     "OLMo Hybrid",
+     "transformers 5.24 models/olmo_hybrid",
+     build_decoder_family<configure_olmo_hybrid>,
+     "vocab_size=100352 hidden_size=3840 intermediate_size=11008 num_hidden_layers=32 num_attention_heads=30 "
+     "num_key_value_heads attention_bias=false layer_types linear_num_key_heads linear_num_value_heads "
+     "linear_key_head_dim linear_value_head_dim linear_conv_kernel_dim=4 hidden_act=silu "
+     "tie_word_embeddings=false attention_dropout=0.0"},
     {"rwkv",
      "RwkvForCausalLM RwkvModel",
      "RWKV 4",
@@ -919,6 +1402,33 @@ constexpr Family kFamilies[] = {
      build_parts_family<configure_mllama>,
      "text_config vision_config",
      kStoredMllama},
+    {"gemma4",
+     "Gemma4ForConditionalGeneration",
+     "Gemma 4 with images and sound",
+     "transformers 5.24 models/gemma4",
+     build_parts_family<configure_gemma4>,
+     "text_config vision_config audio_config tie_word_embeddings"},
+    {"kimi_k25",
+     "Kimi_K25ForConditionalGeneration KimiK25ForConditionalGeneration",
+     "Kimi K2.5, K2.6",
+     "transformers 5.24 models/kimi_k25",
+     build_parts_family<configure_kimi_k25>,
+     "text_config vision_config tie_word_embeddings=true projection_hidden_size=1152",
+     kStoredKimiK25},
+    {"step3p7",
+     "Step3p7ForConditionalGeneration",
+     "Step 3.7",
+     "transformers 5.24 models/step3p7, without the layers that predict further tokens",
+     build_parts_family<configure_step3p7>,
+     "text_config vision_config tie_word_embeddings projector_bias=false",
+     kStoredStep3p7},
+    {"minimax_m3_vl",
+     "MiniMaxM3SparseForConditionalGeneration",
+     "MiniMax-M3",
+     "transformers 5.24 models/minimax_m3_vl, without the layers that predict further tokens",
+     build_parts_family<configure_minimax_m3_vl>,
+     "text_config vision_config tie_word_embeddings projector_hidden_size=6144",
+     kStoredMinimaxM3Vl},
     {"bert",
      "BertForMaskedLM BertModel BertForPreTraining BertForSequenceClassification",
      "BERT and the embedding models of its class (BGE, E5, GTE, Arctic Embed, ...)",

@@ -88,20 +88,15 @@ void configure_gemma3n_text(ConfigReader& config, Parts& parts) {
     std::copy(std::begin(kNorms), std::end(kNorms), layer.norms);
     layer.attention.rotary = -1;
     layer.mlp.act = config.activation("hidden_activation");
-    plan.kinds.clear();
-    std::vector<std::pair<bool, std::int64_t>> known;  // of each kind: own keys and values; width
-    std::vector<int> kinds;
-    for (std::int64_t i = 0; i < layers; ++i) {
-        const std::pair<bool, std::int64_t> kind{i < layers - shared, widths[static_cast<std::size_t>(i)]};
-        const auto at = std::find(known.begin(), known.end(), kind);
-        kinds.push_back(static_cast<int>(at - known.begin()));
-        if (at != known.end()) continue;
-        known.push_back(kind);
-        layer.mlp.width = kind.second;
-        layer.attention.weights = [g, own = kind.first](BlockBuilder& b) { layer_weights(b, g, own); };
-        plan.kinds.push_back(layer);
-    }
-    assign_kinds(plan, std::move(kinds));
+    std::vector<std::pair<bool, std::int64_t>> kinds;  // of each layer: own keys and values; width
+    for (std::int64_t i = 0; i < layers; ++i)
+        kinds.emplace_back(i < layers - shared, widths[static_cast<std::size_t>(i)]);
+    plan_layers(plan, kinds, [&](const auto& kind) {
+        LayerPlan made = layer;
+        made.mlp.width = kind.second;
+        made.attention.weights = [g, own = kind.first](BlockBuilder& b) { layer_weights(b, g, own); };
+        return made;
+    });
 
     parts.add("model.", "per-layer embeddings", [&](BlockBuilder& b) {
         const std::int64_t all = layers * g.layer_input;

@@ -20,6 +20,10 @@ void configure_falcon(ConfigReader& config, DecoderPlan& plan);
 void configure_refined_web(ConfigReader& config, DecoderPlan& plan);
 void configure_phi(ConfigReader& config, DecoderPlan& plan);
 void configure_phi_msft(ConfigReader& config, DecoderPlan& plan);
+void configure_xglm(ConfigReader& config, DecoderPlan& plan);
+void configure_biogpt(ConfigReader& config, DecoderPlan& plan);
+void configure_openai_gpt(ConfigReader& config, DecoderPlan& plan);
+void configure_persimmon(ConfigReader& config, DecoderPlan& plan);
 void configure_starcoder2(ConfigReader& config, DecoderPlan& plan);
 
 }  // namespace membudget

@@ -87,21 +87,9 @@ void keep_only_mixer(LayerPlan& layer, std::string_view norm) {
 /// Whether layer i has full attention: `layer_types`, else every `interval`-th one.
 std::vector<bool> full_attention_layers(ConfigReader& config, std::int64_t layers,
                                         std::int64_t interval) {
-    std::vector<bool> out;
-    const std::vector<std::string> types = config.texts("layer_types");
-    if (types.empty()) {
-        for (std::int64_t i = 0; i < layers; ++i) out.push_back((i + 1) % interval == 0);
-        return out;
-    }
-    if (static_cast<std::int64_t>(types.size()) != layers && config.diagnostics().empty())
-        config.invalid("layer_types", "expected one entry per layer (" + std::to_string(layers) +
-                                          "); got " + std::to_string(types.size()));
-    for (const std::string& type : types) {
-        if (type != "linear_attention" && type != "full_attention")
-            config.unsupported("layer_types",
-                               "expected 'full_attention' or 'linear_attention'; got '" + type + "'");
-        out.push_back(type == "full_attention");
-    }
+    std::vector<bool> out = layers_of_type(config, layers, "full_attention", "linear_attention");
+    if (!out.empty()) return out;
+    for (std::int64_t i = 0; i < layers; ++i) out.push_back((i + 1) % interval == 0);
     return out;
 }
 

@@ -14,6 +14,11 @@ void configure_nemotron_h(ConfigReader& config, DecoderPlan& plan);
 void configure_qwen3_next(ConfigReader& config, DecoderPlan& plan);
 void configure_qwen3_5(ConfigReader& config, DecoderPlan& plan);
 void configure_qwen3_5_moe(ConfigReader& config, DecoderPlan& plan);
+void configure_lfm2(ConfigReader& config, DecoderPlan& plan);
+void configure_lfm2_moe(ConfigReader& config, DecoderPlan& plan);
+void configure_granitemoehybrid(ConfigReader& config, DecoderPlan& plan);
+void configure_bamba(ConfigReader& config, DecoderPlan& plan);
+void configure_olmo_hybrid(ConfigReader& config, DecoderPlan& plan);
 void configure_rwkv(ConfigReader& config, DecoderPlan& plan);
 
 }  // namespace membudget

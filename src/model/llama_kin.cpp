@@ -1,13 +1,11 @@
 /// Decoders in Llama's modules of which the parameters are known and no step has been measured.
 
+#include <string>
+
 #include "model/llama_like.hpp"
 #include "model/moe.hpp"
 
 namespace membudget {
-
-namespace {
-
-}  // namespace
 
 void configure_seed_oss(ConfigReader& config, DecoderPlan& plan) {
     read_llama(config, plan);
@@ -96,9 +94,110 @@ void configure_minimax(ConfigReader& config, DecoderPlan& plan) {
     plan.step_unsupported = kCountedOnly;
 }
 
-void configure_glm4_moe_lite(ConfigReader& config, DecoderPlan& plan) {
-    configure_deepseek(config, plan);
+void configure_helium(ConfigReader& config, DecoderPlan& plan) {
+    read_llama(config, plan);
+    AttentionPlan& attention = plan.layer().attention;
+    attention.output_bias = false;
+    if (attention.heads * attention.head_dim != plan.hidden && config.diagnostics().empty())
+        config.invalid("head_dim", "expected heads that make up hidden_size (" + std::to_string(plan.hidden) + ")");
     plan.step_unsupported = kCountedOnly;
+}
+
+void configure_cwm(ConfigReader& config, DecoderPlan& plan) {
+    read_llama(config, plan);
+    const std::int64_t window = config.size_or("sliding_window", 0);
+    const auto windowed = windowed_layers(
+        config, plan.layer_count, [](std::int64_t index, std::int64_t period) { return index % period != 0; }, 4);
+    if (window > 0) alternate_windows(plan, windowed, window);
+}
+
+void configure_ministral(ConfigReader& config, DecoderPlan& plan) {
+    read_llama(config, plan);
+    const std::int64_t window = config.size_or("sliding_window", 0);
+    const auto windowed = windowed_layers(
+        config, plan.layer_count, [](std::int64_t, std::int64_t width) { return width > 0; }, window);
+    if (window > 0) alternate_windows(plan, windowed, window);
+}
+
+void configure_granite_swa(ConfigReader& config, DecoderPlan& plan) {
+    configure_granite(config, plan);
+    plan.layer().attention.sinks = true;
+    plan.step_unsupported = kCountedOnly;
+}
+
+void configure_bitnet(ConfigReader& config, DecoderPlan& plan) {
+    read_llama(config, plan);
+    LayerPlan& layer = plan.layer();
+    // Norms before the last module of each sublayer.
+    layer.extra = [hidden = plan.hidden, width = layer.mlp.width](BlockBuilder& b) {
+        b.norm_weights("self_attn.attn_sub_norm", hidden, norms::rms);
+        b.norm_weights("mlp.ffn_sub_norm", width, norms::rms);
+    };
+    plan.step_unsupported = kCountedOnly;
+}
+
+void configure_hyperclovax(ConfigReader& config, DecoderPlan& plan) {
+    configure_granite(config, plan);
+    LayerPlan& layer = plan.layer();
+    if (config.flag("use_post_norm")) {
+        layer.arrangement = Arrangement::sandwich;
+        layer.norms[1] = "post_norm1";
+        layer.norms[2] = "post_attention_layernorm";
+        layer.norms[3] = "post_norm2";
+    }
+    plan.step_unsupported = kCountedOnly;
+}
+
+void configure_diffllama(ConfigReader& config, DecoderPlan& plan) {
+    read_llama(config, plan);
+    LayerPlan& layer = plan.layer();
+    layer.extra = [width = layer.attention.head_dim](BlockBuilder& b) {
+        for (const std::string_view name : {"lambda_q1", "lambda_k1", "lambda_q2", "lambda_k2"})
+            b.parameter(join("self_attn", name), {width}, Component::attention);
+    };
+    plan.step_unsupported = kCountedOnly;
+}
+
+void configure_nanochat(ConfigReader& config, DecoderPlan& plan) {
+    read_llama(config, plan);
+    plan.norm = {OpKind::rms_norm, NormStyle::no_weight, false, false};
+    plan.head_softcap = config.number("final_logit_softcapping");
+    LayerPlan& layer = plan.layer();
+    layer.attention.qk_norm = QkNorm::per_head;
+    layer.attention.qk_norm_kind = plan.norm;
+    layer.mlp.gated = false;
+    layer.mlp.up = "fc1";
+    layer.mlp.down = "fc2";
+    plan.step_unsupported = kCountedOnly;
+}
+
+void configure_apertus(ConfigReader& config, DecoderPlan& plan) {
+    read_llama(config, plan);
+    LayerPlan& layer = plan.layer();
+    layer.norms[0] = "attention_layernorm";
+    layer.norms[1] = "feedforward_layernorm";
+    layer.attention.qk_norm = QkNorm::per_head;
+    layer.mlp.gated = false;
+    // The activation, xIELU, is trained (arXiv:2411.13010).
+    layer.extra = [](BlockBuilder& b) {
+        b.parameter("mlp.act_fn.alpha_p", {1}, Component::mlp);
+        b.parameter("mlp.act_fn.alpha_n", {1}, Component::mlp);
+    };
+    plan.step_unsupported = kCountedOnly;
+}
+
+void configure_jais2(ConfigReader& config, DecoderPlan& plan) {
+    read_llama(config, plan);
+    plan.norm = norms::layer;
+    plan.layer().mlp.gated = false;
+}
+
+void configure_vaultgemma(ConfigReader& config, DecoderPlan& plan) {
+    configure_gemma2(config, plan);
+    for (LayerPlan& layer : plan.kinds) {
+        layer.arrangement = Arrangement::pre_norm;
+        layer.norms[1] = "pre_feedforward_layernorm";
+    }
 }
 
 }  // namespace membudget

@@ -54,8 +54,8 @@ void read_llama(ConfigReader& config, DecoderPlan& plan) {
     layer.attention.dropout = config.probability("attention_dropout");
     layer.mlp.width = config.size("intermediate_size");
     layer.mlp.bias = knows_and_sets(config, "mlp_bias");
-    layer.mlp.act =
-        config.activation(config.knows("hidden_act") ? "hidden_act" : "hidden_activation");
+    for (const std::string_view key : {"hidden_act", "hidden_activation"})
+        if (config.knows(key)) layer.mlp.act = config.activation(key);
 }
 
 void alternate_windows(DecoderPlan& plan, const std::vector<bool>& windowed, std::int64_t window) {
@@ -67,24 +67,37 @@ void alternate_windows(DecoderPlan& plan, const std::vector<bool>& windowed, std
     assign_kinds(plan, std::move(kinds));
 }
 
+std::vector<std::string> layer_words(ConfigReader& config, std::string_view key, std::int64_t layers,
+                                     std::int64_t trailing) {
+    std::vector<std::string> words = config.texts(key);
+    if (static_cast<std::int64_t>(words.size()) == layers + trailing) words.resize(static_cast<std::size_t>(layers));
+    if (!words.empty() && static_cast<std::int64_t>(words.size()) != layers) {
+        if (config.diagnostics().empty())
+            config.invalid(key, "expected one entry per layer (" + std::to_string(layers) + "); got " +
+                                    std::to_string(words.size()));
+        words.resize(static_cast<std::size_t>(layers));
+    }
+    return words;
+}
+
+std::vector<bool> layers_of_type(ConfigReader& config, std::int64_t layers, std::string_view yes,
+                                 std::string_view no) {
+    std::vector<bool> out;
+    for (const std::string& type : layer_words(config, "layer_types", layers)) {
+        if (type != yes && type != no && !type.empty())
+            config.unsupported("layer_types", "expected '" + std::string(no) + "' or '" + std::string(yes) +
+                                                  "'; got '" + type + "'");
+        out.push_back(type == yes);
+    }
+    return out;
+}
+
 std::vector<bool> windowed_layers(ConfigReader& config, std::int64_t layers,
                                   bool (*derived)(std::int64_t layer, std::int64_t parameter),
                                   std::int64_t parameter) {
-    std::vector<bool> out;
-    const std::vector<std::string> types = config.texts("layer_types");
-    if (types.empty()) {
-        for (std::int64_t layer = 0; layer < layers; ++layer) out.push_back(derived(layer, parameter));
-        return out;
-    }
-    if (static_cast<std::int64_t>(types.size()) != layers && config.diagnostics().empty())
-        config.invalid("layer_types", "expected one entry per layer (" + std::to_string(layers) +
-                                          "); got " + std::to_string(types.size()));
-    for (const std::string& type : types) {
-        if (type != "sliding_attention" && type != "full_attention")
-            config.unsupported("layer_types",
-                               "expected 'full_attention' or 'sliding_attention'; got '" + type + "'");
-        out.push_back(type == "sliding_attention");
-    }
+    std::vector<bool> out = layers_of_type(config, layers, "sliding_attention", "full_attention");
+    if (!out.empty()) return out;
+    for (std::int64_t layer = 0; layer < layers; ++layer) out.push_back(derived(layer, parameter));
     return out;
 }
 

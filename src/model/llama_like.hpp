@@ -4,6 +4,8 @@
 /// and keys. Each function reads the config of one class.
 
 #include <cstdint>
+#include <string>
+#include <string_view>
 #include <vector>
 
 #include "model/decoder.hpp"
@@ -29,6 +31,13 @@ void read_llama(ConfigReader& config, DecoderPlan& plan);
 /// Each sublayer's result is normalised before it is added; its input is not.
 void norm_results_only(LayerPlan& layer);
 
+/// The words of `key`, one for each layer; empty where the file has none. A list of another length is a mistake;
+/// `trailing` further words, of layers that are not counted, are dropped.
+[[nodiscard]] std::vector<std::string> layer_words(ConfigReader& config, std::string_view key, std::int64_t layers,
+                                                   std::int64_t trailing = 0);
+/// Whether each layer is `yes`: the words of `layer_types`, which are `yes` and `no`; empty where the file has none.
+[[nodiscard]] std::vector<bool> layers_of_type(ConfigReader& config, std::int64_t layers, std::string_view yes,
+                                               std::string_view no);
 /// Per layer, whether its attention has a window: `layer_types`, else `derived(layer, parameter)`.
 [[nodiscard]] std::vector<bool> windowed_layers(ConfigReader& config, std::int64_t layers,
                                                 bool (*derived)(std::int64_t layer,
@@ -68,5 +77,16 @@ void configure_ernie4_5(ConfigReader& config, DecoderPlan& plan);
 void configure_hunyuan_dense(ConfigReader& config, DecoderPlan& plan);
 void configure_exaone4(ConfigReader& config, DecoderPlan& plan);
 void configure_arcee(ConfigReader& config, DecoderPlan& plan);
+void configure_helium(ConfigReader& config, DecoderPlan& plan);
+void configure_cwm(ConfigReader& config, DecoderPlan& plan);
+void configure_ministral(ConfigReader& config, DecoderPlan& plan);
+void configure_granite_swa(ConfigReader& config, DecoderPlan& plan);
+void configure_bitnet(ConfigReader& config, DecoderPlan& plan);
+void configure_hyperclovax(ConfigReader& config, DecoderPlan& plan);
+void configure_diffllama(ConfigReader& config, DecoderPlan& plan);
+void configure_nanochat(ConfigReader& config, DecoderPlan& plan);
+void configure_apertus(ConfigReader& config, DecoderPlan& plan);
+void configure_jais2(ConfigReader& config, DecoderPlan& plan);
+void configure_vaultgemma(ConfigReader& config, DecoderPlan& plan);
 
 }  // namespace membudget

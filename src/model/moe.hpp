@@ -24,18 +24,31 @@ void configure_phimoe(ConfigReader& config, DecoderPlan& plan);
 void configure_granitemoe(ConfigReader& config, DecoderPlan& plan);
 void configure_gpt_oss(ConfigReader& config, DecoderPlan& plan);
 void configure_dbrx(ConfigReader& config, DecoderPlan& plan);
-void configure_deepseek(ConfigReader& config, DecoderPlan& plan);
-void configure_glm4_moe_lite(ConfigReader& config, DecoderPlan& plan);
 void configure_dots1(ConfigReader& config, DecoderPlan& plan);
 void configure_glm4_moe(ConfigReader& config, DecoderPlan& plan);
-void configure_glm_moe_dsa(ConfigReader& config, DecoderPlan& plan);
 void configure_minimax_m2(ConfigReader& config, DecoderPlan& plan);
 void configure_minimax(ConfigReader& config, DecoderPlan& plan);
 void configure_ernie4_5_moe(ConfigReader& config, DecoderPlan& plan);
+void configure_mimo_v2_flash(ConfigReader& config, DecoderPlan& plan);
+void configure_minimax_m3(ConfigReader& config, DecoderPlan& plan);
+void configure_step3p5(ConfigReader& config, DecoderPlan& plan);
+void configure_granitemoeshared(ConfigReader& config, DecoderPlan& plan);
+void configure_flex_olmo(ConfigReader& config, DecoderPlan& plan);
+void configure_exaone_moe(ConfigReader& config, DecoderPlan& plan);
+void configure_solar_open(ConfigReader& config, DecoderPlan& plan);
+void configure_mellum(ConfigReader& config, DecoderPlan& plan);
+void configure_hy_v3(ConfigReader& config, DecoderPlan& plan);
+void configure_cohere2_moe(ConfigReader& config, DecoderPlan& plan);
+void configure_afmoe(ConfigReader& config, DecoderPlan& plan);
+void configure_hunyuan_moe(ConfigReader& config, DecoderPlan& plan);
+void configure_jetmoe(ConfigReader& config, DecoderPlan& plan);
 void configure_llama4(ConfigReader& config, DecoderPlan& plan);
 
 /// Dense layers first, then layers with routed and shared experts, as DeepSeek has them.
 void read_deepseek_experts(ConfigReader& config, DecoderPlan& plan);
+
+/// The network beside Granite's experts, where it has one.
+[[nodiscard]] WeightsOnly granite_shared_mlp(ConfigReader& config, std::int64_t hidden);
 
 /// Whether layer i has experts by the rule of Qwen: every `decoder_sparse_step`-th layer that
 /// `mlp_only_layers` does not name.

@@ -23,6 +23,12 @@ void configure_internvl(ConfigReader& config, Parts& parts);
 void configure_glm4v_moe(ConfigReader& config, Parts& parts);
 void configure_mllama(ConfigReader& config, Parts& parts);
 void configure_gemma3n_text(ConfigReader& config, Parts& parts);
+void configure_gemma4_text(ConfigReader& config, Parts& parts);
+void configure_gemma4(ConfigReader& config, Parts& parts);
+void configure_deepseek_v4(ConfigReader& config, Parts& parts);
+void configure_kimi_k25(ConfigReader& config, Parts& parts);
+void configure_step3p7(ConfigReader& config, Parts& parts);
+void configure_minimax_m3_vl(ConfigReader& config, Parts& parts);
 
 /// The parameters of LLaVA around `plan`'s decoder, with any tower; `newline`: an embedding that ends a row of
 /// patches.

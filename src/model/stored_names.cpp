@@ -70,21 +70,28 @@ std::vector<std::string_view> alternatives(std::string_view text) {
 std::vector<StoredPiece> stored_pieces(std::string_view checkpoint_name,
                                        const std::vector<std::int64_t>& shape) {
     std::string name(checkpoint_name);
-    const Braces experts = find_braces(name);
-    if (!experts.found()) return {{std::move(name), shape, 1}};
-    MEMBUDGET_ENSURE(shape.size() == 3, "a stack of experts has three dimensions");
-    name.replace(experts.begin, experts.end - experts.begin + 1, "*");
-    std::vector<std::int64_t> slice(shape.begin() + 1, shape.end());
-    const Braces parts = find_braces(name);
-    if (!parts.found()) return {{std::move(name), std::move(slice), shape.front()}};
-    const std::string inside = name.substr(parts.begin + 1, parts.end - parts.begin - 1);
+    Braces braces = find_braces(name);
+    if (!braces.found()) return {{std::move(name), shape, 1}};
+    StoredPiece piece{{}, shape, 1};
+    // Of a stack the parts are of each of its matrices.
+    std::size_t divided = shape.size() == 3 ? 1 : 0;
+    if (name.find("..", braces.begin) < braces.end) {  // a range of experts, each with a slice
+        MEMBUDGET_ENSURE(shape.size() == 3, "a stack of experts has three dimensions");
+        name.replace(braces.begin, braces.end - braces.begin + 1, "*");
+        piece.count = shape.front();
+        piece.shape.erase(piece.shape.begin());
+        divided = 0;
+        braces = find_braces(name);
+    }
+    if (!braces.found()) return {{std::move(name), std::move(piece.shape), piece.count}};
+    const std::string inside = name.substr(braces.begin + 1, braces.end - braces.begin - 1);
     const std::vector<std::string_view> names = alternatives(inside);
-    slice.front() /= static_cast<std::int64_t>(names.size());
+    piece.shape[divided] /= static_cast<std::int64_t>(names.size());
     std::vector<StoredPiece> out;
     for (const std::string_view part : names) {
-        std::string full = name;
-        full.replace(parts.begin, parts.end - parts.begin + 1, part);
-        out.push_back({std::move(full), slice, shape.front()});
+        piece.name = name;
+        piece.name.replace(braces.begin, braces.end - braces.begin + 1, part);
+        out.push_back(piece);
     }
     return out;
 }

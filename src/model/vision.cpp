@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "model/module_weights.hpp"
+
 namespace membudget {
 namespace {
 
@@ -11,19 +13,6 @@ constexpr Component kVision = Component::vision;
 std::int64_t patch_count(std::int64_t image, std::int64_t patch) {
     const std::int64_t side = std::max<std::int64_t>(1, image / patch);
     return side * side;
-}
-
-/// An attention whose projections are q, k, v and `o`, all with biases.
-void attention(BlockBuilder& b, std::string_view module, std::string_view o, std::int64_t hidden) {
-    for (const std::string_view name : {"k_proj", "v_proj", "q_proj"})
-        b.linear_weights(join(module, name), hidden, hidden, true, kVision);
-    b.linear_weights(join(module, o), hidden, hidden, true, kVision);
-}
-
-void plain_mlp(BlockBuilder& b, std::string_view module, std::string_view up, std::string_view down,
-               std::int64_t hidden, std::int64_t width) {
-    b.linear_weights(join(module, up), hidden, width, true, kVision);
-    b.linear_weights(join(module, down), width, hidden, true, kVision);
 }
 
 }  // namespace
@@ -50,8 +39,8 @@ void add_llama4_vision(Parts& parts, ConfigReader& outer, std::int64_t text_hidd
         b.norm_weights("layernorm_post", hidden, norms::layer, kVision);
     });
     parts.add("vision_model.model.layers.{}.", "vision layer", [&](BlockBuilder& b) {
-        attention(b, "self_attn", "o_proj", hidden);
-        plain_mlp(b, "mlp", "fc1", "fc2", hidden, width);
+        attention_weights(b, "self_attn", biased_attention(hidden, kVision));
+        plain_mlp_weights(b, "mlp", "fc1", "fc2", hidden, width, true, kVision);
         b.norm_weights("input_layernorm", hidden, norms::layer, kVision);
         b.norm_weights("post_attention_layernorm", hidden, norms::layer, kVision);
     }, config.size("num_hidden_layers", kLargestCount));
@@ -90,7 +79,7 @@ void add_internvit(Parts& parts, ConfigReader& outer, std::int64_t text_hidden) 
             b.norm_weights("attn.k_norm", hidden, norms::rms, kVision);
         }
         b.linear_weights("attn.proj", hidden, hidden, true, kVision);
-        plain_mlp(b, "mlp", "fc1", "fc2", hidden, width);
+        plain_mlp_weights(b, "mlp", "fc1", "fc2", hidden, width, true, kVision);
         b.norm_weights("norm1", hidden, norm, kVision);
         b.norm_weights("norm2", hidden, norm, kVision);
     }, config.size("num_hidden_layers", kLargestCount));

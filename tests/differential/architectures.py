@@ -520,6 +520,34 @@ ARCHITECTURES: dict[str, Architecture] = {
         padding_mask=False,
         tracker="dispatch",  # under the profiler what torch.vmap has made of masks is never freed
     ),
+    "ministral": Architecture(
+        "MinistralForCausalLM",
+        "decoder",
+        lambda d: _with_head_dim(
+            d, sliding_window=64, layer_types=["full_attention", "sliding_attention"] * (d.layers // 2)
+        ),
+    ),
+    "cwm": Architecture("CwmForCausalLM", "decoder", lambda d: _with_head_dim(d, sliding_window=64)),
+    "jais2": Architecture("Jais2ForCausalLM", "decoder", _llama),
+    "vaultgemma": Architecture(
+        "VaultGemmaForCausalLM",
+        "decoder",
+        lambda d: _with_head_dim(d, sliding_window=64, query_pre_attn_scalar=d.head_dim),
+        attention=("eager",),
+    ),
+    "youtu": Architecture(
+        "YoutuForCausalLM",
+        "decoder",
+        lambda d: _llama(
+            d,
+            q_lora_rank=d.hidden // 2,
+            kv_lora_rank=d.hidden // 4,
+            qk_rope_head_dim=d.head_dim // 2,
+            qk_nope_head_dim=d.head_dim,
+            v_head_dim=d.head_dim,
+            num_key_value_heads=d.heads,
+        ),
+    ),
 }
 
 

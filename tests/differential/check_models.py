@@ -29,6 +29,7 @@ logging.disable(logging.WARNING)
 import torch  # noqa: E402
 import transformers  # noqa: E402
 from transformers.conversion_mapping import get_model_conversion_mapping  # noqa: E402
+from transformers.models.auto.configuration_auto import CONFIG_MAPPING  # noqa: E402
 from transformers.core_model_loading import (  # noqa: E402
     PrefixChange,
     WeightTransform,
@@ -40,7 +41,19 @@ from model_variations import SEED, Case, variations  # noqa: E402
 Json = dict[str, Any]
 
 # Classes that published configs name and that entered Transformers under another name.
-RENAMED_CLASSES = {"LLaMAForCausalLM": "LlamaForCausalLM"}
+RENAMED_CLASSES = {
+    "LLaMAForCausalLM": "LlamaForCausalLM",
+    "KimiK25ForConditionalGeneration": "Kimi_K25ForConditionalGeneration",
+    "MiniMaxM3ForCausalLM": "MiniMaxM3VLForCausalLM",
+    "ExaoneForCausalLM": "LlamaForCausalLM",
+    "InternLM3ForCausalLM": "LlamaForCausalLM",
+    "IQuestCoderForCausalLM": "LlamaForCausalLM",
+    "SarvamMoEForCausalLM": "Glm4MoeForCausalLM",
+    "SarvamMLAForCausalLM": "DeepseekV3ForCausalLM",
+}
+
+# Model types with a configuration of their own whose models are another type's class.
+BORROWED_CLASSES = {"exaone", "internlm3", "iquestcoder", "sarvam_moe", "sarvam_mla"}
 
 # Classes that only the repository of their weights holds, though Transformers has one of the same name or model type.
 # Its keys and its modules are others.
@@ -49,7 +62,6 @@ REMOTE_CODE = {
     "RWForCausalLM",
     "MixFormerSequentialForCausalLM",
     "ChatGLMModel",
-    "MiniMaxM3ForCausalLM",
 }
 REMOTE_FAMILIES = {"phi-msft", "rwkv5"}
 
@@ -122,6 +134,16 @@ EXPLAINED = (
         config=lambda config: {"tie_word_embeddings": False, **config},
     ),
     Explained(
+        r"^(KimiK25|Kimi_K25)ForConditionalGeneration$|^DeepseekV4ForCausalLM$",
+        "the conversion of names has rules that files need in one direction only: reversed, they rename more",
+        tensors=lambda _, theirs: dataclasses.replace(theirs, stored=None),
+    ),
+    Explained(
+        r"^OlmoHybridForCausalLM$",
+        "files hold the convolution in three parts of unequal size",
+        tensors=lambda _, theirs: dataclasses.replace(theirs, stored=None),
+    ),
+    Explained(
         r"^GlmMoeDsaForCausalLM$",
         "counted with an indexer in every layer, as the class was when the configs were published; "
         "a note of the report says what sharing saves",
@@ -161,7 +183,9 @@ def build(model_class: type, config: Json) -> torch.nn.Module:
     try:
         with torch.device("meta"):
             if hasattr(model_class, "config_class"):
-                return model_class(model_class.config_class.from_dict(config))
+                borrowed = config.get("model_type") in BORROWED_CLASSES
+                config_class = CONFIG_MAPPING[config["model_type"]] if borrowed else model_class.config_class
+                return model_class(config_class.from_dict(config))
             return model_class.from_config(config)
     except Exception as error:
         raise Refused(f"{type(error).__name__}: {str(error).splitlines()[0] if str(error) else ''}") from error
@@ -239,10 +263,14 @@ def stored_tensors(tensors: list[Json]) -> dict[str, tuple[int, ...]]:
     """The tensors of a published file: braces expand to the pieces of a tensor, and pieces of one name are joined."""
     stored: dict[str, tuple[int, ...]] = {}
     for tensor in tensors:
+        written = tensor["checkpoint_name"] or tensor["name"]
         shape = tuple(tensor["shape"])
-        names = list(expand(tensor["checkpoint_name"] or tensor["name"]))
-        if len(names) > 1:  # experts, each with its slice, perhaps in parts
+        names = list(expand(written))
+        if ".." in written:  # experts, each with its slice, perhaps in parts
             shape = (shape[1] * shape[0] // len(names), *shape[2:])
+        elif len(names) > 1:  # parts of a matrix, or of each matrix of a stack
+            divided = len(shape) - 2
+            shape = (*shape[:divided], shape[divided] // len(names), *shape[divided + 1 :])
         for name in names:
             stored[name] = (stored[name][0] + shape[0], *shape[1:]) if name in stored else shape
     return stored

@@ -48,6 +48,9 @@ inline membudget::KeyTree defaults_of(const membudget::Family& family) {
     if (family.name == "dots1")
         for (const char* required : {"n_routed_experts", "num_experts_per_tok"})
             config.at_or_add(required) = membudget::KeyTree(std::int64_t{4});
+    if (family.name == "lfm2_moe")
+        return tree_of(R"({"model_type": "lfm2_moe", "num_hidden_layers": 1, "layer_types": ["conv"]})");
+    if (family.name == "step3p7") return tree_of(R"({"model_type": "step3p7", "text_config": {}})");
     return config;
 }
 

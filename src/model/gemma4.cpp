@@ -1,0 +1,243 @@
+// Gemma 4, of which the parameters are known: Gemma's layers with heads of two widths, experts beside the
+// feed-forward network, embeddings of each layer, and last layers that use the keys and values of earlier ones.
+
+#include <algorithm>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "model/llama_like.hpp"
+#include "model/moe.hpp"
+#include "model/module_weights.hpp"
+#include "model/multimodal.hpp"
+#include "model/multimodal_parts.hpp"
+
+namespace membudget {
+namespace {
+
+constexpr Component kVision = Component::vision;
+
+/// What a config says beyond a plan's layers.
+struct Gemma4 {
+    DecoderPlan plan;
+    std::int64_t layer_input = 0;       ///< width of a layer's own input; 0: none
+    std::int64_t layer_vocabulary = 1;  ///< of the embeddings of these
+};
+
+/// A layer's attention; without keys of its own it uses those of an earlier layer.
+struct Gemma4Attention {
+    AttentionWeights sizes;
+    bool own_keys = true, values = true;
+};
+
+void gemma4_attention_weights(BlockBuilder& b, const Gemma4Attention& a) {
+    const AttentionWeights& s = a.sizes;
+    const auto linear = [&](std::string_view name, std::int64_t in, std::int64_t out) {
+        b.linear_weights(join("self_attn", name), in, out, s.bias, Component::attention);
+    };
+    linear("q_proj", s.hidden, s.heads * s.head_dim);
+    b.norm_weights("self_attn.q_norm", s.head_dim, norms::rms);
+    if (a.own_keys) {
+        b.norm_weights("self_attn.k_norm", s.head_dim, norms::rms);
+        linear("k_proj", s.hidden, s.kv_heads * s.head_dim);
+        if (a.values) linear("v_proj", s.hidden, s.kv_heads * s.head_dim);
+    }
+    linear("o_proj", s.heads * s.head_dim, s.hidden);
+}
+
+/// The experts that run beside each layer's feed-forward network, and the norms around both.
+WeightsOnly expert_weights(ConfigReader& config, std::int64_t hidden) {
+    MlpPlan mlp;
+    read_experts(config, mlp, "num_experts", "moe_intermediate_size");
+    return [hidden, e = mlp.experts](BlockBuilder& b) {
+        b.parameter("router.scale", {hidden}, Component::router);
+        b.parameter("router.per_expert_scale", {e.count}, Component::router);
+        std::vector<int> parameters = b.linear_weights("router.proj", hidden, e.count, false, Component::router);
+        parameters.push_back(b.parameter("experts.gate_up_proj", {e.count, 2 * e.width, hidden}, Component::experts));
+        parameters.push_back(b.parameter("experts.down_proj", {e.count, hidden, e.width}, Component::experts));
+        experts_op(b, {"experts", e.count, e.per_token, e.width}, std::move(parameters));
+        norms_weights(b, {"post_feedforward_layernorm_1", "post_feedforward_layernorm_2", "pre_feedforward_layernorm_2"},
+                      hidden, norms::rms);
+    };
+}
+
+/// A layer with full attention, and its own keys and values.
+using Gemma4Kind = std::pair<bool, bool>;
+
+std::vector<Gemma4Kind> read_kinds(ConfigReader& config, std::int64_t layers) {
+    std::vector<bool> full = layers_of_type(config, layers, "full_attention", "sliding_attention");
+    if (full.empty())
+        for (std::int64_t i = 0; i < layers; ++i) full.push_back((i + 1) % 6 == 0);
+    full.back() = true;  // whatever the file says
+    const std::int64_t shared = config.count_or("num_kv_shared_layers", 0);
+    std::vector<Gemma4Kind> out;
+    for (std::size_t i = 0; i < full.size(); ++i)
+        out.emplace_back(full[i], static_cast<std::int64_t>(i) < layers - shared);
+    return out;
+}
+
+Gemma4 read_gemma4(ConfigReader& config) {
+    Gemma4 g;
+    DecoderPlan& plan = g.plan;
+    read_decoder_sizes(config, plan);
+    if (config.raw("per_layer_config") != nullptr)
+        config.unsupported("per_layer_config", "expected the keys of a published file");
+    const std::int64_t hidden = plan.hidden;
+    Gemma4Attention windowed;
+    windowed.sizes.hidden = hidden;
+    windowed.sizes.heads = config.size("num_attention_heads", kLargestCount);
+    windowed.sizes.kv_heads = config.size("num_key_value_heads", kLargestCount);
+    windowed.sizes.head_dim = config.size("head_dim");
+    windowed.sizes.bias = config.flag("attention_bias");
+    Gemma4Attention full = windowed;
+    full.sizes.head_dim = config.size("global_head_dim");
+    // Keys are values too in layers without a window.
+    if (config.flag("attention_k_eq_v")) {
+        full.values = false;
+        full.sizes.kv_heads = config.size_or("num_global_key_value_heads", full.sizes.kv_heads, kLargestCount);
+    }
+    g.layer_input = config.count_or("hidden_size_per_layer_input", 0, kLargestWidth);
+    g.layer_vocabulary = config.size("vocab_size_per_layer_input", kLargestVocabulary);
+
+    LayerPlan base;
+    base.arrangement = Arrangement::sandwich;
+    base.norms[2] = "pre_feedforward_layernorm";
+    base.norms[3] = "post_feedforward_layernorm";
+    base.attention.heads = windowed.sizes.heads;
+    base.attention.kv_heads = windowed.sizes.kv_heads;
+    base.attention.head_dim = windowed.sizes.head_dim;
+    base.attention.rotary = -1;
+    base.mlp.width = config.size("intermediate_size");
+    base.mlp.act = config.activation("hidden_activation");
+    WeightsOnly experts;
+    if (config.flag("enable_moe_block")) experts = expert_weights(config, hidden);
+    base.extra = [hidden, input = g.layer_input, experts](BlockBuilder& b) {
+        if (input > 0) {
+            b.linear_weights("per_layer_input_gate", hidden, input, false, Component::other);
+            b.linear_weights("per_layer_projection", input, hidden, false, Component::other);
+            b.norm_weights("post_per_layer_input_norm", hidden, norms::rms);
+        }
+        if (experts) experts(b);
+    };
+    const bool wide = config.flag("use_double_wide_mlp");
+    plan_layers(plan, read_kinds(config, plan.layer_count), [&](const Gemma4Kind& kind) {
+        LayerPlan layer = base;
+        Gemma4Attention attention = kind.first ? full : windowed;
+        attention.own_keys = kind.second;
+        layer.attention.weights = [attention](BlockBuilder& b) { gemma4_attention_weights(b, attention); };
+        if (wide && !kind.second) layer.mlp.width *= 2;
+        return layer;
+    });
+    return g;
+}
+
+void add_gemma4_text(Parts& parts, const Gemma4& g) {
+    const std::int64_t all = detail::checked_mul(static_cast<std::int64_t>(g.plan.order.size()), g.layer_input);
+    if (g.layer_input > 0)
+        parts.add(fmt::format("{}.", g.plan.base), "per-layer embeddings", [&](BlockBuilder& b) {
+            b.parameter("embed_tokens_per_layer.weight", {g.layer_vocabulary, all}, Component::embedding);
+            b.linear_weights("per_layer_model_projection", g.plan.hidden, all, false, Component::other);
+            b.norm_weights("per_layer_projection_norm", g.layer_input, norms::rms);
+        });
+    parts.add_decoder(g.plan);
+}
+
+/// Features of a tower, as the decoder reads them.
+void add_embedder(Parts& parts, std::string_view name, std::int64_t in, std::int64_t out) {
+    parts.add(fmt::format("model.{}.", name), "projector", [&](BlockBuilder& b) {
+        b.linear_weights("embedding_projection", in, out, false, kVision);
+    });
+}
+
+void add_vision(ConfigReader& outer, Parts& parts, std::int64_t text_hidden) {
+    ConfigReader config = outer.nested(
+        "vision_config", "gemma4_vision",
+        "hidden_size=768 intermediate_size=3072 num_hidden_layers=16 num_attention_heads=12 num_key_value_heads=12 "
+        "head_dim=64 patch_size=16 position_embedding_size=10240");
+    AttentionWeights attention;
+    attention.o = "o_proj.linear", attention.q = "q_proj.linear";
+    attention.k = "k_proj.linear", attention.v = "v_proj.linear";
+    attention.hidden = config.size("hidden_size");
+    attention.heads = config.size("num_attention_heads", kLargestCount);
+    attention.kv_heads = config.size("num_key_value_heads", kLargestCount);
+    attention.head_dim = config.size("head_dim");
+    attention.component = kVision;
+    const std::int64_t hidden = attention.hidden;
+    const std::int64_t width = config.size("intermediate_size");
+    const std::int64_t patch = config.size("patch_size", kLargestCount);
+    parts.add("model.vision_tower.patch_embedder.", "patch embedding", [&](BlockBuilder& b) {
+        b.parameter("position_embedding_table", {2, config.size("position_embedding_size"), hidden}, kVision);
+        b.linear_weights("input_proj", 3 * patch * patch, hidden, false, kVision);
+    });
+    parts.add("model.vision_tower.encoder.layers.{}.", "vision layer", [&](BlockBuilder& b) {
+        attention_weights(b, "self_attn", attention);
+        norms_weights(b, {"self_attn.q_norm", "self_attn.k_norm"}, attention.head_dim, norms::rms, kVision);
+        for (const std::string_view name : {"mlp.gate_proj.linear", "mlp.up_proj.linear"})
+            b.linear_weights(name, hidden, width, false, kVision);
+        b.linear_weights("mlp.down_proj.linear", width, hidden, false, kVision);
+        norms_weights(b, {"input_layernorm", "post_attention_layernorm", "pre_feedforward_layernorm",
+                          "post_feedforward_layernorm"}, hidden, norms::rms, kVision);
+    }, config.size("num_hidden_layers", kLargestCount));
+    add_embedder(parts, "embed_vision", hidden, text_hidden);
+}
+
+/// A conformer [transformers models/gemma4/modeling_gemma4.py Gemma4AudioModel].
+void add_audio(ConfigReader& outer, Parts& parts, std::int64_t text_hidden) {
+    ConfigReader config = outer.nested(
+        "audio_config", "gemma4_audio",
+        "hidden_size=1024 num_hidden_layers=12 num_attention_heads=8 subsampling_conv_channels=[128,32] "
+        "conv_kernel_size=5 output_proj_dims=1536");
+    const std::int64_t hidden = config.size("hidden_size");
+    const std::int64_t heads = config.size("num_attention_heads", kLargestCount);
+    config.divides("hidden_size", hidden, "num_attention_heads", heads);
+    const std::int64_t kernel = config.size("conv_kernel_size", kLargestCount);
+    const std::int64_t out = config.size("output_proj_dims");
+    std::vector<std::int64_t> channels = config.sizes("subsampling_conv_channels");
+    if (channels.size() != 2 || channels[0] < 4 || channels[1] < 1) {
+        config.invalid("subsampling_conv_channels", "expected the channels of two convolutions");
+        channels = {4, 1};
+    }
+    parts.add("model.audio_tower.", "subsampling", [&](BlockBuilder& b) {
+        const std::string layer = "subsample_conv_projection.layer";
+        convolution(b, layer + "0.conv", channels[0], 1, {3, 3}, false);
+        b.norm_weights(layer + "0.norm", channels[0], norms::rms, kVision);
+        convolution(b, layer + "1.conv", channels[1], channels[0], {3, 3}, false);
+        b.norm_weights(layer + "1.norm", channels[1], norms::rms, kVision);
+        b.linear_weights("subsample_conv_projection.input_proj_linear", channels[0] / 4 * channels[1], hidden, false,
+                         kVision);
+        b.linear_weights("output_proj", hidden, out, true, kVision);
+    });
+    parts.add("model.audio_tower.layers.{}.", "audio layer", [&](BlockBuilder& b) {
+        for (const std::string module : {"feed_forward1", "feed_forward2"}) {
+            plain_mlp_weights(b, module, "ffw_layer_1.linear", "ffw_layer_2.linear", hidden, 4 * hidden, false, kVision);
+            b.norm_weights(module + ".pre_layer_norm", hidden, norms::rms, kVision);
+            b.norm_weights(module + ".post_layer_norm", hidden, norms::rms, kVision);
+        }
+        b.parameter("self_attn.per_dim_scale", {hidden / heads}, kVision);
+        for (const std::string_view name : {"q_proj.linear", "k_proj.linear", "v_proj.linear", "post.linear",
+                                            "relative_k_proj"})
+            b.linear_weights(join("self_attn", name), hidden, hidden, false, kVision);
+        b.linear_weights("lconv1d.linear_start.linear", hidden, 2 * hidden, false, kVision);
+        b.linear_weights("lconv1d.linear_end.linear", hidden, hidden, false, kVision);
+        convolution(b, "lconv1d.depthwise_conv1d", hidden, 1, {kernel}, false);
+        norms_weights(b, {"lconv1d.pre_layer_norm", "lconv1d.conv_norm", "norm_pre_attn", "norm_post_attn", "norm_out"},
+                      hidden, norms::rms, kVision);
+    }, config.size("num_hidden_layers", kLargestCount));
+    add_embedder(parts, "embed_audio", out, text_hidden);
+}
+
+}  // namespace
+
+void configure_gemma4_text(ConfigReader& config, Parts& parts) { add_gemma4_text(parts, read_gemma4(config)); }
+
+void configure_gemma4(ConfigReader& config, Parts& parts) {
+    ConfigReader text = config.nested("text_config", "gemma4_text", families().find("gemma4_text")->keys);
+    Gemma4 g = read_gemma4(text);
+    g.plan.base = "model.language_model";
+    if (config.has("tie_word_embeddings")) g.plan.tied = config.flag("tie_word_embeddings");
+    if (config.raw("vision_config") != nullptr) add_vision(config, parts, g.plan.hidden);
+    if (config.raw("audio_config") != nullptr) add_audio(config, parts, g.plan.hidden);
+    add_gemma4_text(parts, g);
+}
+
+}  // namespace membudget

@@ -1,0 +1,141 @@
+/// Vision towers before mixtures of experts, of which the parameters are known and no step has been measured.
+
+#include <algorithm>
+
+#include <fmt/format.h>
+
+#include "model/latent.hpp"
+#include "model/llama_like.hpp"
+#include "model/moe.hpp"
+#include "model/module_weights.hpp"
+#include "model/multimodal.hpp"
+#include "model/multimodal_parts.hpp"
+
+namespace membudget {
+namespace {
+
+constexpr Component kVision = Component::vision;
+
+std::string_view keys_of(std::string_view family) { return families().find(family)->keys; }
+
+/// A layer of ViT: attention and a feed-forward network with biases, a layer norm before each.
+void vit_layer(BlockBuilder& b, std::string_view attention, std::string_view o, const std::string_view (&norms)[2],
+               std::int64_t hidden, std::int64_t width) {
+    AttentionWeights sizes = biased_attention(hidden, kVision);
+    sizes.o = o;
+    attention_weights(b, attention, sizes);
+    plain_mlp_weights(b, "mlp", "fc1", "fc2", hidden, width, true, kVision);
+    for (const std::string_view norm : norms) b.norm_weights(norm, hidden, norms::layer, kVision);
+}
+
+}  // namespace
+
+void configure_kimi_k25(ConfigReader& config, Parts& parts) {
+    DecoderPlan plan = language_model();
+    ConfigReader text = config.nested("text_config", "deepseek_v3", keys_of("deepseek_v3"));
+    const std::string type = nested_type(config, "text_config", "deepseek_v3");
+    if (type != "deepseek_v3" && type != "kimi_k2")
+        config.unsupported("text_config", fmt::format("expected the decoder of DeepSeek-V3; got '{}'", type));
+    configure_deepseek(text, plan);
+    plan.tied = config.flag("tie_word_embeddings");
+
+    // Published files have the names of the code beside their weights.
+    ConfigReader vision = config.nested(
+        "vision_config", "kimi_k25_vision",
+        "patch_size=14 pos_emb_height|init_pos_emb_height=64 pos_emb_width|init_pos_emb_width=64 "
+        "num_hidden_layers|vt_num_hidden_layers=27 hidden_size|vt_hidden_size=1152 "
+        "intermediate_size|vt_intermediate_size=4304 merge_kernel_size=[2,2]");
+    const std::int64_t hidden = vision.size("hidden_size");
+    const std::int64_t width = vision.size("intermediate_size");
+    const std::int64_t patch = vision.size("patch_size", kLargestCount);
+    const Extent merge = vision.extent("merge_kernel_size");
+    const std::int64_t merged = detail::checked_mul(hidden, detail::checked_mul(merge.height, merge.width));
+    parts.add("model.vision_tower.", "patch embedding", [&](BlockBuilder& b) {
+        convolution(b, "patch_embed.proj", hidden, 3, {patch, patch}, true);
+        b.parameter("patch_embed.pos_emb.position_embeddings",
+                    {vision.size("pos_emb_height", kLargestCount), vision.size("pos_emb_width", kLargestCount), hidden},
+                    kVision);
+        b.norm_weights("final_layernorm", hidden, norms::layer, kVision);
+    });
+    parts.add("model.vision_tower.layers.{}.", "vision layer", [&](BlockBuilder& b) {
+        vit_layer(b, "attn", "proj", {"norm1", "norm2"}, hidden, width);
+    }, vision.size("num_hidden_layers", kLargestCount));
+    parts.add("model.mm_projector.", "projector", [&](BlockBuilder& b) {
+        b.norm_weights("pre_norm", config.size("projection_hidden_size"), norms::layer, kVision);
+        b.linear_weights("in_proj", merged, merged, true, kVision);
+        b.linear_weights("out_proj", merged, plan.hidden, true, kVision);
+    });
+    parts.add_decoder(plan);
+    parts.model().step_unsupported = kCountedOnly;
+}
+
+void configure_step3p7(ConfigReader& config, Parts& parts) {
+    if (config.raw("text_config") == nullptr) {
+        config.unsupported("text_config", "expected the decoder's config in an object of its own, as the class has it; "
+                                          "a flat one does not say how many heads layers with a window have");
+        return;
+    }
+    DecoderPlan plan = language_model();
+    ConfigReader text = config.nested("text_config", "step3p5", keys_of("step3p5"));
+    read_text(text, config, configure_step3p5, plan);
+    ConfigReader vision = config.nested(
+        "vision_config", "step3p5_vision",
+        "hidden_size|width=1536 num_hidden_layers|layers=47 num_channels=3 image_size=728 patch_size=14 "
+        "mlp_ratio=5.833333333333333");
+    const std::int64_t hidden = vision.size("hidden_size");
+    const std::int64_t patch = vision.size("patch_size", kLargestCount);
+    const std::int64_t side = std::max<std::int64_t>(1, vision.size("image_size", kLargestCount) / patch);
+    const double ratio = vision.number("mlp_ratio");
+    if (!(ratio > 0 && ratio < 64)) vision.invalid("mlp_ratio", "expected a ratio above 0 and below 64");
+    const auto width = ratio > 0 && ratio < 64
+                           ? std::max<std::int64_t>(1, static_cast<std::int64_t>(static_cast<double>(hidden) * ratio)) : 1;
+    parts.add("model.vision_model.", "patch embedding", [&](BlockBuilder& b) {
+        convolution(b, "embeddings.patch_embedding", hidden, vision.size("num_channels", kLargestCount),
+                    {patch, patch}, false);
+        b.parameter("embeddings.position_embedding.weight", {side * side, hidden}, kVision);
+        b.norm_weights("pre_layernorm", hidden, norms::layer, kVision);
+        convolution(b, "downsampler1", 2 * hidden, hidden, {3, 3}, true);
+        convolution(b, "downsampler2", 4 * hidden, 2 * hidden, {3, 3}, true);
+    });
+    parts.add("model.vision_model.layers.{}.", "vision layer", [&](BlockBuilder& b) {
+        b.parameter("lambda_1", {hidden}, kVision);
+        b.parameter("lambda_2", {hidden}, kVision);
+        vit_layer(b, "self_attn", "out_proj", {"layernorm_before", "layernorm_after"}, hidden, width);
+    }, vision.size("num_hidden_layers", kLargestCount));
+    parts.add("model.", "projector", [&](BlockBuilder& b) {
+        b.linear_weights("multi_modal_projector", 4 * hidden, plan.hidden, config.flag("projector_bias"), kVision);
+    });
+    parts.add_decoder(plan);
+}
+
+void configure_minimax_m3_vl(ConfigReader& config, Parts& parts) {
+    DecoderPlan plan = language_model();
+    ConfigReader text = config.nested("text_config", "minimax_m3_vl_text", keys_of("minimax_m3_vl_text"));
+    read_text(text, config, configure_minimax_m3, plan);
+    ConfigReader vision = config.nested(
+        "vision_config", "minimax_m3_vl_vision",
+        "hidden_size=1280 intermediate_size=5120 num_hidden_layers=32 num_channels=3 patch_size=14 "
+        "temporal_patch_size=2 spatial_merge_size=2");
+    const std::int64_t hidden = vision.size("hidden_size");
+    const std::int64_t width = vision.size("intermediate_size");
+    const std::int64_t patch = vision.size("patch_size", kLargestCount);
+    const std::int64_t merge = vision.size("spatial_merge_size", 64);
+    const std::int64_t inner = config.size("projector_hidden_size");
+    parts.add("model.vision_tower.", "patch embedding", [&](BlockBuilder& b) {
+        convolution(b, "embeddings.proj", hidden, vision.size("num_channels", kLargestCount),
+                    {vision.size("temporal_patch_size", kLargestCount), patch, patch}, false);
+        b.norm_weights("pre_layrnorm", hidden, norms::layer, kVision);  // the class spells it so
+    });
+    parts.add("model.vision_tower.layers.{}.", "vision layer", [&](BlockBuilder& b) {
+        vit_layer(b, "self_attn", "out_proj", {"layer_norm1", "layer_norm2"}, hidden, width);
+    }, vision.size("num_hidden_layers", kLargestCount));
+    parts.add("model.multi_modal_projector.", "projector", [&](BlockBuilder& b) {
+        b.linear_weights("linear_1", hidden, inner, true, kVision);
+        b.linear_weights("linear_2", inner, plan.hidden, true, kVision);
+        b.linear_weights("merge_linear_1", plan.hidden * merge * merge, inner, true, kVision);
+        b.linear_weights("merge_linear_2", inner, plan.hidden, true, kVision);
+    });
+    parts.add_decoder(plan);
+}
+
+}  // namespace membudget
