@@ -50,11 +50,10 @@ struct Parameter {
     /// Full name of the parameter whose storage this one shares; empty for an own storage. Its own full
     /// name: the same parameter, of which another block has the storage.
     std::string tied_to;
-    /// Full name in published weight files where it differs, `{}` for the layer's index; else empty.
-    /// It expands as in a shell where a file holds the tensor in pieces: `experts.{0..7}.{w1,w3}.weight`
-    /// are slices of the first dimension, each the halves of the next one; without a range of experts the
-    /// parts are of a matrix, or of each one of a stack. Tensors of one such name are pieces of it, in this
-    /// order, along the first dimension.
+    /// Full name in published weight files where it differs, `{}` for the layer's index; else empty. It expands as in
+    /// a shell where a file holds the tensor in pieces: `experts.{0..7}.{w1,w3}.weight` are slices of the first
+    /// dimension, each the halves of the next one; without a range of experts the parts are of a matrix, or of each
+    /// one of a stack. Tensors of one such name are pieces of it, in this order, along the first dimension.
     std::string checkpoint_name;
     /// False for a tensor that the class itself freezes (Whisper's sinusoids) or that training leaves
     /// as it is.
