@@ -93,6 +93,11 @@ void anonymous_states(const Job& job, Step& step, Notes notes, std::vector<Event
     }
 }
 
+void move_to(StepNode& node, Phase phase) {
+    node.phase = phase;
+    for (StepNode& child : node.children) move_to(child, phase);
+}
+
 /// Visits the inputs in runs of one shape and type.
 template <class Visit>
 void for_each_run(std::span<const ModelInput> inputs, Visit visit) {
@@ -276,7 +281,7 @@ void StepBuilder::derive() {
     stated(out, Phase::optimizer_step, stated_->enter(Phase::optimizer_step, false));
     out.push_back(leaf(Phase::optimizer_step, "step", books.optimizer_step()));
     for (StepNode& end : ends) {
-        end.phase = Phase::optimizer_step;
+        move_to(end, Phase::optimizer_step);
         out.push_back(std::move(end));
     }
     if (!stay && !job_.optimizer.in_backward) {
