@@ -9,6 +9,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "membudget/quantity.hpp"
@@ -49,11 +50,10 @@ struct Parameter {
     /// Full name of the parameter whose storage this one shares; empty for an own storage. Its own full
     /// name: the same parameter, of which another block has the storage.
     std::string tied_to;
-    /// Full name in published weight files where it differs, `{}` for the layer's index; else empty.
-    /// It expands as in a shell where a file holds the tensor in pieces: `experts.{0..7}.{w1,w3}.weight`
-    /// are slices of the first dimension, each the halves of the next one; without a range of experts the
-    /// parts are of a matrix, or of each one of a stack. Tensors of one such name are pieces of it, in this
-    /// order, along the first dimension.
+    /// Full name in published weight files where it differs, `{}` for the layer's index; else empty. It expands as in
+    /// a shell where a file holds the tensor in pieces: `experts.{0..7}.{w1,w3}.weight` are slices of the first
+    /// dimension, each the halves of the next one; without a range of experts the parts are of a matrix, or of each
+    /// one of a stack. Tensors of one such name are pieces of it, in this order, along the first dimension.
     std::string checkpoint_name;
     /// False for a tensor that the class itself freezes (Whisper's sinusoids) or that training leaves
     /// as it is.
@@ -83,6 +83,7 @@ enum class Rows {
     target_positions,  ///< target positions, shared by the batch
     images,         ///< images of the micro-batch
     patches,        ///< rows of a vision tower: patches of all images, class tokens included
+    image_tokens,   ///< tokens whose place the images of the micro-batch take, where their size decides
 };
 
 /// Until when the function that made a tensor refers to it by a local variable. The engine frees a
@@ -139,7 +140,13 @@ enum class OpKind {
     pick_token,        ///< the hidden state of one token of each sequence, looked up by the ids
     contrastive_loss,  ///< embeddings of texts, of images -> loss over all pairs; parameters: scale [, bias]
     join_images,       ///< embeddings of tokens, features of images -> embeddings; then the features as one
-                       ///< tensor, and the mask of the places that they take
+                       ///< tensor, and the mask of the places that they take; parameters, where images are cut
+                       ///< into tiles: newline
+    add_images,        ///< hidden states, features of images -> the sum in the images' places; then the mask
+    unfold,            ///< patches of each image -> squares of neighbours side by side
+    ids,               ///< whole numbers that the model makes itself: positions, an order of tokens
+    reorder,           ///< x, ids -> its rows in another order
+    interpolate,       ///< ids -> a table's entries, weighted and summed; ids, weights; parameters: weight
     latent_expand,     ///< inputs keys-and-values, rotated key; outputs k, v (latent attention)
     position_bias,     ///< what is added to scores, heads x queries x keys; parameters: [weight], else zeros
     transpose_heads,   ///< a copy that lies in memory head by head
@@ -167,6 +174,7 @@ enum class NormStyle {
 enum class Rotation {
     halves,       ///< Llama, NeoX: the second half crosses with the first
     halves_wide,  ///< ModernBERT: the same in fp32
+    halves_cast,  ///< Qwen2-VL's tower: the same in fp32, of one copy each
     pairs,        ///< GLM: neighbours cross; the tables are interleaved in each layer
     pairs_apart,  ///< GPT-J: before heads are transposed, with tables interleaved for each tensor
     pairs_wide,   ///< Cohere: neighbours cross, in fp32
@@ -230,6 +238,12 @@ struct OpAttributes {
     /// Heads were cut before queries, keys and values were taken apart: their gradients are stacked from
     /// any layout.
     bool unbound = false;
+    std::int64_t axes = 0;           ///< of rotary tables: positions in so many directions, of each token
+    bool interleaved = false;        ///< of rotary tables: the directions take turns
+    bool each_image = false;         ///< of an attention: one image, or window of it, after the other
+    bool packed = false;             ///< of an attention over patches: all images are one sequence
+    bool hookless = false;           ///< of patches: the class does not say that they are its input embeddings
+    std::int64_t image_window = 0;   ///< side of such a window in tokens of the text; 0: none
     bool widened = false;            ///< of a loss: the logits are cast to fp32 first
     bool in_place = false;           ///< of an add: writes its first input
     bool weight_copied = false;      ///< of a linear: autocast copies the weight at each use
@@ -242,9 +256,9 @@ struct OpAttributes {
     double softcap = 0;              ///< of attention scores or logits; 0: none
     double dropout = 0;              ///< probability
     bool bias = false;               ///< scores get an additive bias (ALiBi, T5)
-    bool strided = false;            ///< of a linear: its input is a slice with gaps between sequences
+    bool strided = false;            ///< of a linear: its input is a slice with gaps; of a convolution: channels last
     bool by_id = false;              ///< of a picked token: it has an id of its own; else it is the largest
-    bool listed = false;             ///< of a join of images: their features come as a list
+    bool listed = false;             ///< of a join or concatenation: features of images come as a list
     bool image_blocks = false;       ///< of a mask: the tokens of one image see each other
     bool by_key = false, by_query = false;  ///< relative positions meet queries as keys, and keys as queries
     bool softmax_in_dtype = false;   ///< the class's eager softmax keeps the scores' type (GPT-2, BERT)
@@ -334,6 +348,21 @@ struct ImageShape {
     std::int64_t rows = 0;      ///< rows of the tower per image: patches and class tokens
     std::int64_t patches = 0;   ///< of these, the patches
     std::int64_t tokens = 0;    ///< tokens of the text whose place an image takes
+    /// Of a tower that takes images of any size: side of a patch in pixels, and how many patches a token of
+    /// the text has on each side; else 0. Then the job says how large the images are.
+    std::int64_t patch = 0, merge = 0;
+    /// Heights and widths, one of which an image of any size is fitted into and cut into tiles of `height` x
+    /// `width`; one more tile is the whole image. Empty: none are cut.
+    std::vector<std::pair<std::int64_t, std::int64_t>> grids{};
+    std::int64_t tiles = 1;     ///< of an image
+    /// Tokens of an image in rows and columns; of a cut one those of its tiles together, without padding.
+    std::int64_t token_rows = 0, token_columns = 0;
+
+    [[nodiscard]] bool any_size() const { return patch > 0 || !grids.empty(); }
+    /// The image's sides are multiples of so many pixels.
+    [[nodiscard]] std::int64_t cell() const { return grids.empty() ? patch * merge : 1; }
+    /// Images of this size.
+    void set_size(std::int64_t high, std::int64_t wide);
 
     [[nodiscard]] std::int64_t pixels() const { return channels * height * width; }
 };

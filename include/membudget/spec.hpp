@@ -191,6 +191,11 @@ struct QuantizationSpec {
     std::optional<bool> prepare;                ///< `prepare_model_for_kbit_training`
 };
 
+/// `training.image_size`: pixels.
+struct ImageSize {
+    std::int64_t height = 0, width = 0;
+};
+
 /// `training`.
 struct TrainingSpec {
     std::optional<NamedAt> framework;
@@ -202,6 +207,7 @@ struct TrainingSpec {
     std::optional<std::int64_t> sequence_length;
     std::optional<std::int64_t> target_length;
     std::optional<std::int64_t> images;
+    std::optional<ImageSize> image_size;       ///< for models that take images of any size
     std::optional<bool> padding_mask;
     std::optional<bool> keep_logits;           ///< the outputs object stays alive during backward
     std::optional<bool> use_cache;             ///< the outputs hold the keys and values of a decoder

@@ -25,8 +25,11 @@ struct Extents {
     std::int64_t batch = 1;            ///< sequences or images of the micro-batch
     std::int64_t sequence = 1;         ///< tokens per sequence
     std::int64_t target_sequence = 1;  ///< tokens per target sequence (encoder-decoder)
-    std::int64_t images = 0;           ///< images of the micro-batch
+    std::int64_t images = 0;           ///< images of the micro-batch, each tile of an image by itself
+    std::int64_t tiles = 1;            ///< tiles of an image
     std::int64_t patches = 0;          ///< rows of the vision tower, over all images
+    /// Tokens of the text that an image takes, in rows and columns, and of all images.
+    std::int64_t image_rows = 0, image_columns = 0, image_tokens = 0;
     bool padding_mask = false;         ///< a batch with padding: masks are materialised
     std::int64_t loss_chunks = 0;      ///< pieces in which a chunked loss is computed; 0: its default
 
@@ -264,7 +267,12 @@ public:
 
     /// The same for another op, shape and tensors: a kernel that runs a part of itself as an op.
     [[nodiscard]] KernelCall with(const Op& what, const Extents& shape, std::vector<Ref>& tensors) const {
-        KernelCall part(tape, what, block, shape, tensors, leaves_, held_, locals_, outputs_, result_);
+        return with(what, shape, tensors, held_);
+    }
+    /// The same for a function that returns before the block does: what it holds goes to `held`.
+    [[nodiscard]] KernelCall with(const Op& what, const Extents& shape, std::vector<Ref>& tensors,
+                                  std::vector<Ref>& held) const {
+        KernelCall part(tape, what, block, shape, tensors, leaves_, held, locals_, outputs_, result_);
         part.dropout = dropout;
         part.imbalance = imbalance;
         part.activations = activations;

@@ -388,9 +388,10 @@ Ref Tape::matmul(Ref a, Ref b, std::int64_t numel) {
 
 Ref Tape::layer_norm(Ref x, Ref weight, Ref bias, std::int64_t rows) {
     Ref out = new_output(x.numel(), x.dtype(), "output");
-    // Statistics: fp32 on CUDA, the input's type on the CPU
-    // [aten/src/ATen/native/cuda/layer_norm_kernel.cu, cpu: layer_norm.cpp].
-    const Dtype& statistics = backend_ == Backend::cuda ? dtype::fp32 : x.dtype();
+    // Statistics: fp32 on CUDA, the input's type on the CPU unless the weight has another
+    // [aten/src/ATen/native/cuda/layer_norm_kernel.cu; layer_norm.cpp, cpu/mixed_data_type.h param_scalar_type].
+    const bool wide = backend_ == Backend::cuda || (weight && &weight.dtype() != &x.dtype());
+    const Dtype& statistics = wide ? dtype::fp32 : x.dtype();
     Ref mean = new_output(rows, statistics, "mean");
     Ref rstd = new_output(rows, statistics, "reciprocal deviation");
     std::array<const Ref*, 3> inputs{&x, &weight, &bias};

@@ -32,7 +32,11 @@ double flops(const Op& op, const Block& block, const Extents& extents) {
             const Tensor& keyed = tensor(op.inputs, 1);
             const std::int64_t sequences = keyed.rows == Rows::patches ? extents.images : extents.batch;
             const std::int64_t sequence = extents.rows(keyed.rows) / sequences;
-            const std::int64_t keys = a.window > 0 ? std::min(a.window, sequence) : sequence;
+            std::int64_t keys = a.window > 0 ? std::min(a.window, sequence) : sequence;
+            if (a.image_window > 0) {
+                const std::int64_t merged = std::max<std::int64_t>(1, extents.patches / std::max<std::int64_t>(1, extents.image_tokens));
+                keys = std::min(keys, a.image_window * a.image_window * merged);
+            }
             const std::int64_t width = a.head_dim + (a.value_dim > 0 ? a.value_dim : a.head_dim);
             return product(extents.rows(tensor(op.inputs, 0).rows), keys, width) * static_cast<double>(a.heads);
         }

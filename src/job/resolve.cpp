@@ -361,6 +361,7 @@ void Resolver::shape() {
     job_.global_batch = batch.global;
     job_.extents.batch = batch.micro;
     job_.extents.padding_mask = t.padding_mask.value_or(false);
+    image_size();
     images();
     std::int64_t sequence = t.sequence_length.value_or(0);
     if (job_.model != nullptr && reads_tokens(*job_.model) && sequence == 0) {

@@ -15,6 +15,42 @@ bool reads_tokens(const Model& model) {
            });
 }
 
+/// A model that takes images of any size: the processor decides, so the job says what it makes of them.
+void Resolver::image_size() {
+    const auto& given = spec_.training.image_size;
+    const Model* model = job_.model.get();
+    if (model != nullptr && !model->step_unsupported.empty()) return;
+    if (model == nullptr || !model->image.any_size()) {
+        if (given)
+            problems_.invalid("/training/image_size",
+                              model != nullptr && model->image.rows > 0
+                                  ? fmt::format("expected no size: the model takes images of {} x {} pixels",
+                                                model->image.height, model->image.width)
+                                  : "expected no size of images, which the model does not read");
+        return;
+    }
+    const std::int64_t cell = model->image.cell();
+    ImageSize size{std::max<std::int64_t>(cell, 1), std::max<std::int64_t>(cell, 1)};
+    if (!given) {
+        problems_.invalid("/training/image_size", "expected the size in pixels of the images that the processor makes; got none",
+                          "the model takes images of any size: one number, or [height, width]");
+    } else if (given->height % cell != 0 || given->width % cell != 0) {
+        const auto nearest = [&](std::int64_t side) { return std::max<std::int64_t>(1, (side + cell / 2) / cell) * cell; };
+        problems_.invalid("/training/image_size",
+                          fmt::format("expected multiples of {} pixels, the side of a token; got {} x {}", cell,
+                                      given->height, given->width),
+                          fmt::format("the nearest is [{}, {}]", nearest(given->height), nearest(given->width)));
+    } else {
+        size = *given;
+    }
+    auto sized = std::make_shared<Model>(*model);
+    sized->image.set_size(size.height, size.width);
+    job_.extents.image_rows = sized->image.token_rows;
+    job_.extents.image_columns = sized->image.token_columns;
+    job_.extents.tiles = sized->image.tiles;
+    job_.model = std::move(sized);
+}
+
 /// Images of a micro-batch, and how many rows they make in a vision tower.
 void Resolver::images() {
     const auto& given = spec_.training.images;
@@ -45,15 +81,21 @@ void Resolver::images() {
     } else if (!given) {
         assume("training.images", "training.images is not given: 1 image per sequence", "");
     }
+    if (each == 0 && has_op(*model, OpKind::join_images))
+        problems_.unsupported("/training/images", "a batch without images is not modelled: the tower would not run");
+    each = detail::checked_mul(each, job_.extents.tiles);
     job_.extents.images = detail::checked_mul(job_.extents.batch, each);
     job_.extents.patches = detail::checked_mul(job_.extents.images, model->image.rows);
+    if (model->image.any_size())
+        job_.extents.image_tokens =
+            detail::checked_mul(job_.extents.images / job_.extents.tiles, model->image.tokens);
 }
 
 /// Images take the places of tokens: a sequence holds all of its own.
 void Resolver::image_tokens() {
     const Model* model = job_.model.get();
     if (model == nullptr || model->image.tokens == 0 || job_.extents.batch == 0) return;
-    const std::int64_t each = job_.extents.images / job_.extents.batch;
+    const std::int64_t each = job_.extents.images / job_.extents.tiles / job_.extents.batch;
     const std::int64_t tokens = detail::checked_mul(each, model->image.tokens);
     if (job_.extents.sequence < tokens)
         problems_.invalid("/training/sequence_length",

@@ -35,6 +35,7 @@ private:
     [[nodiscard]] std::optional<Lora> lora(const LoraSpec& spec);
     void shape();
     void images();
+    void image_size();
     void image_tokens();
     void leave_unused();
     [[nodiscard]] bool asks_for_checkpointing() const;

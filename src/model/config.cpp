@@ -1,5 +1,6 @@
 #include "model/config.hpp"
 
+#include <algorithm>
 #include <cmath>
 #include <cstdlib>
 #include <limits>
@@ -259,6 +260,25 @@ std::vector<std::int64_t> ConfigReader::sizes(std::string_view key) {
         }
         out.push_back(item.integer());
     }
+    return out;
+}
+
+std::vector<std::pair<std::int64_t, std::int64_t>> ConfigReader::pairs(std::string_view key) {
+    const KeyTree value = resolve(key);
+    std::vector<std::pair<std::int64_t, std::int64_t>> out;
+    if (value.is_null()) return out;
+    const auto number = [](const KeyTree& tree) {
+        return tree.is(KeyTree::Kind::integer) && tree.integer() >= 1 && tree.integer() <= kLargestCount;
+    };
+    const auto pair = [&](const KeyTree& tree) {
+        return tree.is(KeyTree::Kind::array) && tree.items().size() == 2 && number(tree.items()[0]) &&
+               number(tree.items()[1]);
+    };
+    if (!value.is(KeyTree::Kind::array) || !std::all_of(value.items().begin(), value.items().end(), pair)) {
+        wrong_type(key, "a list of pairs of positive integers", value);
+        return out;
+    }
+    for (const KeyTree& item : value.items()) out.emplace_back(item.items()[0].integer(), item.items()[1].integer());
     return out;
 }
 

@@ -7,6 +7,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "membudget/model.hpp"
@@ -83,6 +84,8 @@ public:
     Act activation(std::string_view key);
     /// A list of integers >= 0 (possibly empty); empty when absent.
     std::vector<std::int64_t> sizes(std::string_view key);
+    /// A list of lists of two positive integers.
+    std::vector<std::pair<std::int64_t, std::int64_t>> pairs(std::string_view key);
     /// One number for both sides, or a list of two.
     Extent extent(std::string_view key);
     /// A list of strings; empty when absent.

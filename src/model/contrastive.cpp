@@ -149,6 +149,9 @@ Block contrastive_vision_stem(const ContrastiveVision& vision) {
     const auto function = [&] {
         const auto scope = b.scope();
         const int pixels = b.tensor("pixel_values", vision.shape().pixels(), Rows::images);
+        if (vision.stacked)
+            b.op(OpKind::concat, "pixel_values", place::embedding, {}, {b.hold_until_model_end(pixels)})
+                .attributes.listed = true;
         const std::int64_t whole = detail::checked_mul(vision.patches, hidden);
         int x = b.hold(b.tensor(name, whole, Rows::images));
         b.op(OpKind::conv_patches, name, place::embedding, {pixels}, {x}, std::move(filter));

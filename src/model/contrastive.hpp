@@ -39,6 +39,7 @@ struct ContrastiveVision : ContrastiveTower {
     std::int64_t channels = 3, image = 1, patch = 1, patches = 1;
     bool head = false;  ///< SigLIP's pooling by attention
     bool clip = false;  ///< class token, norm before the layers, patch convolution without bias
+    bool stacked = false;  ///< images come as tiles of several, which are copied together first
     bool flat = false;  ///< patches come cut out of images of any shape, for a linear module
 
     /// Rows per image: its patches, and CLIP's class token.

@@ -9,6 +9,10 @@
 namespace membudget {
 namespace {
 
+Rows rows_of_features(const DecoderPlan& plan) {
+    return plan.any_image_size ? Rows::image_tokens : Rows::images;
+}
+
 /// Shared tensors of the plan and, in the stem, the ops that make them.
 SharedTensors declare_shared(const DecoderPlan& plan, std::vector<Tensor>& shared) {
     SharedTensors ids;
@@ -25,15 +29,28 @@ SharedTensors declare_shared(const DecoderPlan& plan, std::vector<Tensor>& share
             const std::int64_t width = a.rotation == Rotation::chunks ? a.head_dim / 2
                                        : a.rotary_dim > 0             ? a.rotary_dim
                                                                       : a.head_dim;
-            ids.cos.push_back(declare(fmt::format("rotary_emb.{}.cos", table), width, Rows::positions));
-            ids.sin.push_back(declare(fmt::format("rotary_emb.{}.sin", table), width, Rows::positions));
+            const Rows rows = plan.position_axes > 0 ? Rows::tokens : Rows::positions;
+            ids.cos.push_back(declare(fmt::format("rotary_emb.{}.cos", table), width, rows));
+            ids.sin.push_back(declare(fmt::format("rotary_emb.{}.sin", table), width, rows));
         }
     }
     if (plan.tower) {
         ids.embeds = declare("inputs_embeds", plan.hidden, Rows::tokens);
-        ids.features = declare("image features", plan.hidden, Rows::images);
-        shared.back().times = plan.image_tokens;
-        shared.back().held = Held::until_outputs_end;
+        const auto features = [&](std::string name) {
+            const int index = declare(std::move(name), plan.hidden, rows_of_features(plan));
+            shared.back().times = plan.any_image_size ? 1 : plan.image_tokens;
+            return index;
+        };
+        ids.features.images = features("image features");
+        // What is made of tiles takes the place of their own features.
+        shared.back().held = plan.newline.empty() ? Held::until_outputs_end : Held::until_last_read;
+        for (std::int64_t i = 0; i < plan.deep_features; ++i) {
+            ids.features.deep.push_back(features(fmt::format("deepstack_features.{}", i)));
+            shared.back().held = Held::until_outputs_end;
+        }
+        for (std::int64_t i = 0; i < plan.deep_features; ++i)
+            ids.deep.push_back(features(fmt::format("deepstack_visual_embeds.{}", i)));
+        if (plan.deep_features > 0) ids.places = declare("visual_pos_masks", 1, Rows::tokens);
     }
     return ids;
 }
@@ -68,11 +85,21 @@ int join_images(BlockBuilder& b, const DecoderPlan& plan, const SharedTensors& i
                 const std::vector<Tensor>& shared) {
     const auto of_model = [&](int index) { return b.shared(index, shared[static_cast<std::size_t>(index)]); };
     const int x = b.tensor("inputs_embeds", plan.hidden);
-    const int features = b.tensor("image_features", plan.hidden, Rows::images);
-    b.set_times(features, plan.image_tokens);
-    const int mask = b.tensor("special_image_mask", 1);
-    b.op(OpKind::join_images, "inputs_embeds", place::embedding, {of_model(ids.embeds), of_model(ids.features)},
-         {x, b.hold_until_model_end(features), b.hold_until_model_end(mask)}).attributes.listed = plan.listed_images;
+    const bool tiles = !plan.newline.empty();
+    const int features = b.tensor("image_features", plan.hidden, tiles ? Rows::image_tokens : rows_of_features(plan));
+    if (!plan.any_image_size && !tiles) b.set_times(features, plan.image_tokens);
+    std::vector<int> newline;
+    if (tiles) newline.push_back(b.parameter(std::string(plan.newline), {plan.hidden}, Component::vision));
+    int mask = -1;
+    if (ids.places >= 0)
+        mask = of_model(ids.places);
+    else
+        mask = b.hold_until_model_end(b.tensor("special_image_mask", 1));
+    b.op(OpKind::join_images, "inputs_embeds", place::embedding, {of_model(ids.embeds), of_model(ids.features.images)},
+         {x, b.hold_until_model_end(features), mask}, std::move(newline)).attributes.listed = plan.listed_images;
+    for (std::size_t i = 0; i < ids.deep.size(); ++i)
+        b.op(OpKind::concat, shared[static_cast<std::size_t>(ids.deep[i])].name, place::embedding,
+             {of_model(ids.features.deep[i])}, {of_model(ids.deep[i])}).attributes.listed = true;
     return x;
 }
 
@@ -117,6 +144,10 @@ Block build_stem(const DecoderPlan& plan, const SharedTensors& ids,
     if (!plan.embedding_dropout.empty())
         x = b.dropout(x, plan.embedding_dropout, plan.embedding_dropout_p, place::embedding);
 
+    if (plan.position_axes > 0) {
+        const int positions = b.tensor("position_ids", plan.position_axes);
+        b.op(OpKind::ids, "position_ids", place::embedding, {}, {b.hold_until_model_end(positions)});
+    }
     for (std::size_t table = 0; table < ids.cos.size(); ++table) {
         const Tensor& cos = shared[static_cast<std::size_t>(ids.cos[table])];
         const Tensor& sin = shared[static_cast<std::size_t>(ids.sin[table])];
@@ -126,8 +157,40 @@ Block build_stem(const DecoderPlan& plan, const SharedTensors& ids,
                                         place::attention, {}, {cos_tensor, sin_tensor}).attributes;
         attributes.rotary_dim = cos.width;
         attributes.rotation = plan.kinds.front().attention.rotation;
+        attributes.axes = plan.position_axes;
+        attributes.interleaved = plan.interleaved_axes;
     }
     return std::move(b).finish(x);
+}
+
+/// Between two layers: features of images join the hidden states in their places.
+Block build_deep_join(const DecoderPlan& plan, const SharedTensors& ids, const std::vector<Tensor>& shared,
+                      std::size_t i) {
+    BlockBuilder b("deep join");
+    const auto of_model = [&](int index) { return b.shared(index, shared[static_cast<std::size_t>(index)]); };
+    const int x = b.input(plan.hidden);
+    const int out = b.tensor("hidden states", plan.hidden);
+    b.op(OpKind::add_images, "deepstack_process", place::residual, {x, of_model(ids.deep[i]), of_model(ids.places)},
+         {out});
+    return std::move(b).finish(out);
+}
+
+/// Decoder layers, of which features of images join the first ones; the first kind is block `first`.
+void add_layers(const DecoderPlan& plan, const SharedTensors& ids, Model& model, int first, const std::string& prefix) {
+    std::vector<int> kinds;
+    if (plan.order.empty()) kinds.assign(static_cast<std::size_t>(plan.layer_count), first);
+    for (const int kind : plan.order) kinds.push_back(kind + first);
+    const std::size_t joins = std::min(ids.deep.size(), kinds.size());
+    for (std::size_t i = 0; i < joins; ++i) {
+        model.sections.push_back({prefix, static_cast<std::int64_t>(i), {kinds[i]}, 1});
+        model.sections.push_back({"", 0, {static_cast<int>(model.blocks.size())}, 1});
+        model.blocks.push_back(build_deep_join(plan, ids, model.shared, i));
+    }
+    kinds.erase(kinds.begin(), kinds.begin() + static_cast<std::ptrdiff_t>(joins));
+    for (Section& section : sections_of(kinds, prefix)) {
+        section.first_index += static_cast<std::int64_t>(joins);
+        model.sections.push_back(std::move(section));
+    }
 }
 
 Block build_head(const DecoderPlan& plan, Task task, std::int64_t labels, Problem problem) {
@@ -215,20 +278,16 @@ Model build_decoder(const DecoderPlan& plan, Task task, std::int64_t labels, Pro
         model.blocks.push_back(build_embeddings(plan, ids, model.shared));
         plan.tower(model, ids.features);
     }
-    model.sections.push_back({base, 0, {next()}, 1});
+    model.sections.push_back({plan.newline.empty() ? base : std::string(), 0, {next()}, 1});
     model.blocks.push_back(build_stem(plan, ids, model.shared));
     const int first = next();
     for (const LayerPlan& layer : plan.kinds)
         model.blocks.push_back(build_decoder_layer(plan, layer, ids, model.shared));
     const std::string prefix = base + std::string(plan.layers) + ".{}.";
-    if (plan.order.empty()) {
+    if (plan.order.empty() && ids.deep.empty())
         model.sections.push_back({prefix, 0, {first}, plan.layer_count});
-    } else {
-        std::vector<int> kinds;
-        for (const int kind : plan.order) kinds.push_back(kind + first);
-        for (Section& section : sections_of(kinds, prefix))
-            model.sections.push_back(std::move(section));
-    }
+    else
+        add_layers(plan, ids, model, first, prefix);
     if (plan.predictor_layers > 0) {
         BlockBuilder extra("predictor");
         plan.predictor_weights(extra);
@@ -247,7 +306,9 @@ Model build_decoder(const DecoderPlan& plan, Task task, std::int64_t labels, Pro
     model.inputs = {{"ids"}};
     if (task == Task::causal_lm) model.inputs.push_back({"labels"});
     if (task == Task::classification) model.inputs.push_back(class_labels(Rows::batch, labels, problem));
-    if (plan.image_blocks) model.inputs.push_back({"token types"});
+    if (plan.image_blocks || plan.token_types) model.inputs.push_back({"token types"});
+    if (plan.any_image_size) model.inputs.push_back({"pixels", Rows::patches, plan.pixel_width, nullptr});
+    if (plan.size_width > 0) model.inputs.push_back({"sizes of images", Rows::images, plan.size_width});
     if (model.image.rows > 0) model.inputs.push_back({"pixels", Rows::images, model.image.pixels(), nullptr});
     model.facts.hidden_size = plan.hidden;
     model.facts.layers = plan.order.empty() ? plan.layer_count

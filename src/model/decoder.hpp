@@ -128,6 +128,12 @@ struct LayerPlan {
     double dropout = 0;
 };
 
+/// What a tower makes, as indices into `Model::shared`.
+struct TowerFeatures {
+    int images = -1;         ///< what stands among the embeddings
+    std::vector<int> deep;   ///< what joins the hidden states after the first layers
+};
+
 struct DecoderPlan {
     std::string_view base = "model";     ///< attribute of the base model in the class with a head
     std::string_view embedding = "embed_tokens";
@@ -163,9 +169,18 @@ struct DecoderPlan {
     WeightsOnly predictor_weights;
     bool head_is_embedding = false;      ///< the head multiplies by the embedding itself: no tensor
     /// Images stand among the tokens: appends the blocks of a tower, which run between the embeddings and
-    /// the layers. `features`, of `Model::shared`, is what they make.
-    std::function<void(Model& model, int features)> tower;
+    /// the layers.
+    std::function<void(Model& model, const TowerFeatures& features)> tower;
     std::int64_t image_tokens = 0;       ///< of each image
+    /// The tower takes images of any size, as patches of `pixel_width` numbers.
+    bool any_image_size = false;
+    std::int64_t pixel_width = 0;
+    std::int64_t size_width = 0;         ///< numbers that say the size of an image; 0: none are given
+    bool token_types = false;            ///< a second input tells images from words
+    std::string_view newline;            ///< with tiles: the parameter that ends a row; empty: none
+    std::int64_t deep_features = 0;      ///< features that join the hidden states after the first layers
+    std::int64_t position_axes = 0;      ///< positions of each token in so many directions; 0: of all sequences
+    bool interleaved_axes = false;       ///< see `OpAttributes::interleaved`
     bool listed_images = false;          ///< their features come as a list
     /// The tokens of an image see each other; a second input tells them from words (`token_type_ids`).
     bool image_blocks = false;

@@ -154,6 +154,7 @@ int LayerBuilder::attention(int x, int residual) {
         const int sin = shared(ids_.sin[table]);
         const int rotated_q = builder_.tensor(in_attention("query"), builder_.width(q));
         const int rotated_k = builder_.tensor(in_attention("key"), builder_.width(k));
+        attributes.axes = plan_.position_axes;
         builder_.op(OpKind::rotary, in_attention("rotary"), place::attention, {q, k, cos, sin},
                     {rotated_q, rotated_k}).attributes = attributes;
         q = rotated_q;

@@ -13,7 +13,10 @@ struct SharedTensors {
     std::vector<int> cos, sin;  ///< by rotary table
     int full_mask = -1;
     int window_mask = -1;
-    int embeds = -1, features = -1;  ///< of tokens, and of the images that stand among them
+    int embeds = -1;         ///< of tokens, among which images stand
+    TowerFeatures features;  ///< of these
+    std::vector<int> deep;   ///< the deep ones, copied together
+    int places = -1;         ///< where the images stand
 };
 
 /// The block of one kind of layer. `shared` are the tensors that `ids` refers to.

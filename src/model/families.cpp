@@ -1391,7 +1391,8 @@ constexpr Family kFamilies[] = {
      "LLaVA-NeXT (1.6)",
      "transformers 5.24 models/llava_next",
      build_parts_family<configure_llava_next>,
-     "text_config vision_config tie_word_embeddings=false multimodal_projector_bias=true vision_feature_layer=-2",
+     "text_config vision_config tie_word_embeddings=false multimodal_projector_bias=true vision_feature_layer=-2 "
+     "projector_hidden_act=gelu vision_feature_select_strategy=default image_grid_pinpoints",
      kStoredLlava},
     {"mistral3",
      "Mistral3ForConditionalGeneration",
@@ -1399,14 +1400,15 @@ constexpr Family kFamilies[] = {
      "transformers 5.24 models/mistral3",
      build_parts_family<configure_mistral3>,
      "text_config vision_config tie_word_embeddings multimodal_projector_bias=false "
-     "vision_feature_layer=-1 spatial_merge_size=2",
+     "vision_feature_layer=-1 spatial_merge_size=2 projector_hidden_act=gelu",
      kStoredMistral3},
     {"internvl",
      "InternVLForConditionalGeneration",
      "InternVL 3 and 3.5 with the class of transformers",
      "transformers 5.24 models/internvl",
      build_parts_family<configure_internvl>,
-     "text_config vision_config tie_word_embeddings downsample_ratio=0.5",
+     "text_config vision_config tie_word_embeddings downsample_ratio=0.5 projector_hidden_act=gelu "
+     "vision_feature_layer=-1 vision_feature_select_strategy=default",
      kStoredInternvl},
     {"mllama",
      "MllamaForConditionalGeneration",

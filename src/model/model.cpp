@@ -1,6 +1,7 @@
 #include "membudget/model.hpp"
 
 #include <algorithm>
+#include <cmath>
 
 #include <fmt/format.h>
 
@@ -148,6 +149,11 @@ std::string_view name_of(OpKind kind) {
         case OpKind::pick_token: return "pick_token";
         case OpKind::contrastive_loss: return "contrastive_loss";
         case OpKind::join_images: return "join_images";
+        case OpKind::add_images: return "add_images";
+        case OpKind::unfold: return "unfold";
+        case OpKind::ids: return "ids";
+        case OpKind::reorder: return "reorder";
+        case OpKind::interpolate: return "interpolate";
         case OpKind::latent_expand: return "latent_expand";
         case OpKind::rotary_tables: return "rotary_tables";
         case OpKind::attention_mask: return "attention_mask";
@@ -188,6 +194,60 @@ Bytes Parameter::bytes(const Dtype& otherwise) const {
     Bytes sum;
     for (const StoredTensor& tensor : stored) sum += tensor.bytes();
     return sum;
+}
+
+namespace {
+
+/// The resolution into which an image fits with most pixels of its own, and then with least padding
+/// [transformers image_processing_utils.py select_best_resolution].
+std::pair<std::int64_t, std::int64_t> best_resolution(const ImageShape& image, std::int64_t high, std::int64_t wide) {
+    std::pair<std::int64_t, std::int64_t> best = image.grids.front();
+    std::int64_t most = 0, least_wasted = 0;
+    for (const auto& [grid_high, grid_wide] : image.grids) {
+        const double scale = std::min(static_cast<double>(grid_wide) / static_cast<double>(wide),
+                                      static_cast<double>(grid_high) / static_cast<double>(high));
+        const auto scaled = [&](std::int64_t side) { return static_cast<std::int64_t>(static_cast<double>(side) * scale); };
+        const std::int64_t effective = std::min(scaled(wide) * scaled(high), wide * high);
+        const std::int64_t wasted = grid_wide * grid_high - effective;
+        if (effective < most || (effective == most && wasted >= least_wasted)) continue;
+        most = effective;
+        least_wasted = wasted;
+        best = {grid_high, grid_wide};
+    }
+    return best;
+}
+
+/// What is left of `length` rows (or columns) of tokens when the padding on both sides is cut off
+/// [transformers models/llava_next/modeling_llava_next.py unpad_image].
+std::int64_t unpadded(std::int64_t length, std::int64_t side, double scale) {
+    const auto kept = static_cast<std::int64_t>(std::round(static_cast<double>(side) * scale * 1e7) / 1e7);
+    return length - 2 * ((length - kept) / 2);
+}
+
+}  // namespace
+
+void ImageShape::set_size(std::int64_t high, std::int64_t wide) {
+    if (grids.empty()) {
+        height = high;
+        width = wide;
+        token_rows = high / cell();
+        token_columns = wide / cell();
+        tokens = detail::checked_mul(token_rows, token_columns);
+        rows = patches = detail::checked_mul(tokens, merge * merge);
+        return;
+    }
+    const auto [grid_high, grid_wide] = best_resolution(*this, high, wide);
+    tiles = (grid_high / height) * (grid_wide / width) + 1;
+    token_rows = grid_high / height * (height / patch);
+    token_columns = grid_wide / width * (width / patch);
+    const double rows_each = static_cast<double>(token_rows), columns_each = static_cast<double>(token_columns);
+    const double tall = static_cast<double>(high), broad = static_cast<double>(wide);
+    if (broad / tall > columns_each / rows_each)
+        token_rows = unpadded(token_rows, high, columns_each / broad);
+    else
+        token_columns = unpadded(token_columns, wide, rows_each / tall);
+    // Those of the whole image, then rows that end with a learned one.
+    tokens = patches + detail::checked_mul(token_rows, token_columns + 1);
 }
 
 bool uses(const Op& op, std::size_t index) {

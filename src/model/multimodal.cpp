@@ -9,6 +9,7 @@
 #include "model/llama_like.hpp"
 #include "model/moe.hpp"
 #include "model/multimodal_parts.hpp"
+#include "model/qwen_vision.hpp"
 #include "model/vision.hpp"
 
 namespace membudget {
@@ -98,11 +99,11 @@ void configure_gemma3_vl(ConfigReader& config, Parts& parts) {
     plan.image_tokens = side * side;
     plan.image_blocks = true;
     if (v.head) plan.step_unsupported = "a pool by attention behind the vision tower is not modelled";
-    plan.tower = [&](Model& model, int features) {
+    plan.tower = [&](Model& model, const TowerFeatures& features) {
         add_section(model, "model.vision_tower.", contrastive_vision_stem(v), 1);
         add_section(model, "model.vision_tower.encoder.layers.{}.", contrastive_vision_layer(v), v.layers);
         if (v.head) add_section(model, "model.vision_tower.", siglip_pool(v), 1);
-        add_section(model, "", gemma3_projector(v, side, plan.hidden, model.shared, features), 1);
+        add_section(model, "", gemma3_projector(v, side, plan.hidden, model.shared, features.images), 1);
         model.image = v.shape();
         model.image.tokens = plan.image_tokens;
     };
@@ -112,14 +113,14 @@ void configure_gemma3_vl(ConfigReader& config, Parts& parts) {
 void configure_qwen2_vl(ConfigReader& config, Parts& parts) {
     DecoderPlan plan = language_model();
     read_text_or_flat(config, "qwen2_vl_text", kQwenVlText, configure_qwen2, plan);
-    add_qwen2_vision(parts, config);
+    plan_qwen_tower(plan, read_qwen2_vision(config));
     parts.add_decoder(plan);
 }
 
 void configure_qwen2_5_vl(ConfigReader& config, Parts& parts) {
     DecoderPlan plan = language_model();
     read_text_or_flat(config, "qwen2_5_vl_text", kQwenVlText, configure_qwen2, plan);
-    add_qwen2_5_vision(parts, config);
+    plan_qwen_tower(plan, read_qwen2_5_vision(config));
     parts.add_decoder(plan);
 }
 
@@ -127,7 +128,8 @@ void configure_qwen3_vl(ConfigReader& config, Parts& parts) {
     DecoderPlan plan = language_model();
     ConfigReader text = config.nested("text_config", "qwen3_vl_text", kQwen3VlText);
     read_text(text, config, configure_qwen3, plan);
-    add_qwen3_vision(parts, config, true);
+    plan_qwen_tower(plan, read_qwen3_vision(config, true));
+    plan.interleaved_axes = true;
     parts.add_decoder(plan);
 }
 
@@ -135,7 +137,8 @@ void configure_qwen3_vl_moe(ConfigReader& config, Parts& parts) {
     DecoderPlan plan = language_model();
     ConfigReader text = config.nested("text_config", "qwen3_vl_moe_text", kQwen3VlMoeText);
     read_text(text, config, configure_qwen3_moe, plan);
-    add_qwen3_vision(parts, config, true);
+    plan_qwen_tower(plan, read_qwen3_vision(config, true));
+    plan.interleaved_axes = true;
     parts.add_decoder(plan);
 }
 
@@ -144,7 +147,8 @@ void configure_qwen3_5_vl(ConfigReader& config, Parts& parts) {
     ConfigReader text =
         config.nested("text_config", "qwen3_5_text", families().find("qwen3_5_text")->keys);
     read_text(text, config, configure_qwen3_5, plan);
-    add_qwen3_vision(parts, config, false);
+    plan_qwen_tower(plan, read_qwen3_vision(config, false));
+    plan.interleaved_axes = true;
     parts.add_decoder(plan);
 }
 
@@ -153,7 +157,8 @@ void configure_qwen3_5_moe_vl(ConfigReader& config, Parts& parts) {
     ConfigReader text =
         config.nested("text_config", "qwen3_5_moe_text", families().find("qwen3_5_moe_text")->keys);
     read_text(text, config, configure_qwen3_5_moe, plan);
-    add_qwen3_vision(parts, config, false);
+    plan_qwen_tower(plan, read_qwen3_vision(config, false));
+    plan.interleaved_axes = true;
     parts.add_decoder(plan);
 }
 
@@ -170,7 +175,7 @@ void configure_glm4v_text(ConfigReader& config, DecoderPlan& plan) {
 void configure_glm4v(ConfigReader& config, Parts& parts) {
     DecoderPlan plan = language_model();
     read_text_or_flat(config, "glm4v_text", kGlm4vText, configure_glm4v_text, plan);
-    add_glm4v_vision(parts, config);
+    plan_qwen_tower(plan, read_glm4v_vision(config));
     parts.add_decoder(plan);
 }
 
@@ -302,7 +307,41 @@ void configure_llava(ConfigReader& config, Parts& parts) {
     plan.listed_images = true;
     if (v.joined > 1)
         plan.step_unsupported = "features of several layers of the vision tower are not modelled";
-    plan.tower = [&](Model& model, int features) { add_llava_tower(model, v, plan.hidden, features); };
+    plan.tower = [&](Model& model, const TowerFeatures& features) { add_llava_tower(model, v, plan.hidden, features.images); };
+    parts.add_decoder(plan);
+}
+
+/// LLaVA whose images are fitted into one of several resolutions and cut into tiles
+/// [transformers models/llava_next/modeling_llava_next.py].
+void configure_llava_next(ConfigReader& config, Parts& parts) {
+    DecoderPlan plan = language_model();
+    read_any_text(config, "text_config", "llama", plan);
+    if (nested_type(config, "vision_config", "clip_vision_model") != "clip_vision_model")
+        return add_llava_any_tower(config, parts, plan, true);
+    LlavaVision v = read_llava_vision(config);
+    v.tower.stacked = true;
+    const std::int64_t side = v.tower.image;
+    std::vector<std::pair<std::int64_t, std::int64_t>> grids = config.pairs("image_grid_pinpoints");
+    const KeyTree* given = config.raw("image_grid_pinpoints");
+    if (given == nullptr || given->is_null())  // the class's own, for towers of 336 pixels
+        for (const auto& [height, width] : {std::pair{1, 2}, {2, 1}, {2, 2}, {3, 1}, {1, 3}})
+            grids.emplace_back(336 * height, 336 * width);
+    for (const auto& [height, width] : grids)
+        if (height % side != 0 || width % side != 0)
+            config.invalid("image_grid_pinpoints", fmt::format("expected multiples of the tower's {} pixels; got {} x {}",
+                                                               side, height, width));
+    if (grids.empty()) config.invalid("image_grid_pinpoints", "expected at least one resolution");
+    if (!config.diagnostics().empty()) return;
+    plan.image_tokens = v.tokens();
+    plan.newline = "model.image_newline";
+    if (v.joined > 1) plan.step_unsupported = "features of several layers of the vision tower are not modelled";
+    if (!v.without_class) plan.step_unsupported = "features with the class token do not fill a square";
+    plan.tower = [&](Model& model, const TowerFeatures& features) {
+        add_llava_tower(model, v, plan.hidden, features.images);
+        model.image.patch = v.tower.patch;
+        model.image.merge = 1;
+        model.image.grids = std::move(grids);
+    };
     parts.add_decoder(plan);
 }
 

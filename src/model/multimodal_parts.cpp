@@ -7,6 +7,7 @@
 #include "model/contrastive.hpp"
 #include "model/llama_like.hpp"
 #include "model/moe.hpp"
+#include "model/pixtral.hpp"
 
 namespace membudget {
 namespace {
@@ -24,10 +25,6 @@ constexpr TextFamily kTextFamilies[] = {
     {"phi3", configure_phi3},           {"qwen3_moe", configure_qwen3_moe}, {"ministral3", configure_mistral},
     {"gemma", configure_gemma},
 };
-
-constexpr std::string_view kPixtral =
-    "hidden_size=1024 intermediate_size=4096 num_hidden_layers=24 num_attention_heads=16 num_channels=3 "
-    "image_size=1024 patch_size=16";
 
 /// Llama's layers without a table of positions [transformers models/pixtral/modeling_pixtral.py].
 std::int64_t add_pixtral(Parts& parts, std::string_view prefix, ConfigReader config) {
@@ -100,7 +97,7 @@ std::int64_t add_any_tower(ConfigReader& config, Parts& parts, std::string_view 
     const std::string name = nested_type(config, key, absent.model_type);
     const bool given = config.raw(key) != nullptr;
     const auto read = [&](std::string_view keys) { return config.nested(key, name, given ? keys : absent.keys); };
-    if (name == "pixtral") return add_pixtral(parts, prefix, read(kPixtral));
+    if (name == "pixtral") return add_pixtral(parts, prefix, read(kPixtralKeys));
     if (name != "clip_vision_model" && name != "siglip_vision_model") {
         config.unsupported(key, fmt::format("expected a known vision tower; got '{}'", name),
                            "known ones: clip_vision_model, siglip_vision_model, pixtral");
@@ -111,6 +108,11 @@ std::int64_t add_any_tower(ConfigReader& config, Parts& parts, std::string_view 
     const ContrastiveVision vision = clip ? read_clip_vision(vision_config) : read_siglip_vision(vision_config);
     add_contrastive_vision(parts, prefix, vision);
     return vision.hidden;
+}
+
+bool reads_last_features(ConfigReader& config) {
+    const KeyTree* layers = config.raw("vision_feature_layer");
+    return (layers == nullptr || !layers->is(KeyTree::Kind::array)) && config.number("vision_feature_layer") == -1;
 }
 
 std::int64_t joined_features(const ConfigReader& config) {

@@ -36,6 +36,8 @@ struct TowerDefault {
 /// The parameters of the tower that `vision_config` names, under `prefix`; its hidden size.
 std::int64_t add_any_tower(ConfigReader& config, Parts& parts, std::string_view prefix, TowerDefault absent);
 
+/// Whether the projector reads the last hidden states of the tower.
+[[nodiscard]] bool reads_last_features(ConfigReader& config);
 /// Hidden states that the projector reads side by side, as `vision_feature_layer` says.
 [[nodiscard]] std::int64_t joined_features(const ConfigReader& config);
 /// Two linear modules with an activation between them.

@@ -222,11 +222,13 @@ std::vector<std::string> job_facts(const Job& job) {
     std::string facts = fmt::format("micro-batch {}", job.extents.batch);
     const bool tokens = job.model != nullptr ? reads_tokens(*job.model) : job.extents.sequence > 1;
     if (tokens) facts += fmt::format(" x {} tokens", group_digits(job.extents.sequence));
-    if (job.extents.images > 0)
-        facts += fmt::format("{} image{} of {} x {} pixels",
-                             tokens ? fmt::format(", {}", job.extents.images) : std::string(),
-                             job.extents.images > 1 || !tokens ? "s" : "", job.model->image.height,
-                             job.model->image.width);
+    if (job.extents.images > 0) {
+        const std::int64_t images = job.extents.images / job.extents.tiles;
+        facts += fmt::format("{} image{}{} of {} x {} pixels", tokens ? fmt::format(", {}", images) : std::string(),
+                             images > 1 || !tokens ? "s" : "",
+                             job.extents.tiles > 1 ? fmt::format(" in {} tiles each", job.extents.tiles) : std::string(),
+                             job.model->image.height, job.model->image.width);
+    }
     if (job.micro_batches > 1) facts += fmt::format(", {} accumulation steps", job.micro_batches);
     facts += fmt::format(", {}", job.precision.name);
     if (job.optimizer.row != nullptr) facts += fmt::format(", {}", job.optimizer.row->name);

@@ -66,7 +66,7 @@ Json shape_of(const Job& job) {
             {"target_length", job.extents.target_sequence > 1 && has_sequence
                                   ? Json(job.extents.target_sequence)
                                   : Json(nullptr)},
-            {"images", has_images ? Json(job.extents.images) : Json(nullptr)},
+            {"images", has_images ? Json(job.extents.images / job.extents.tiles) : Json(nullptr)},
             {"image_height", has_images ? Json(job.model->image.height) : Json(nullptr)},
             {"image_width", has_images ? Json(job.model->image.width) : Json(nullptr)},
             {"data_parallel", job.data.ranks()}};

@@ -105,6 +105,19 @@ constexpr Field<QuantizationSpec> kQuantizationFields[] = {
         "prepare", "what is left in 16 bits becomes fp32 (prepare_model_for_kbit_training)"),
 };
 
+/// One number is the side of a square.
+void read_image_size(const Cursor& at, TrainingSpec& into) {
+    constexpr std::int64_t kLargest = 1 << 14;  // attention is simulated window by window
+    if (!at.tree.is(KeyTree::Kind::array)) {
+        if (const auto side = read_integer(at, 1, kLargest)) into.image_size = {*side, *side};
+        return;
+    }
+    if (at.tree.items().size() != 2) return at.wrong("a positive integer, or a list of height and width");
+    const auto side = [&](std::size_t i) { return read_integer(at.child(i, at.tree.items()[i]), 1, kLargest); };
+    const auto height = side(0), width = side(1);
+    if (height && width) into.image_size = {*height, *width};
+}
+
 void read_kernels(const Cursor& at, TrainingSpec& into) {
     field::name_by_key<&KernelsSpec::choices>("", "").read(at, into.kernels);
 }
@@ -125,6 +138,8 @@ constexpr Field<TrainingSpec> kTrainingFields[] = {
     field::count<&TrainingSpec::target_length>("target_length",
                                                "tokens per target of an encoder-decoder"),
     field::count_or_zero<&TrainingSpec::images>("images", "images per sequence"),
+    {"image_size", "positive integer, or a list of two",
+     "height and width of the images in pixels, for models that take images of any size", read_image_size},
     field::flag<&TrainingSpec::padding_mask>("padding_mask", "batches hold padding"),
     field::flag<&TrainingSpec::keep_logits>("keep_logits",
                                             "the model's outputs stay alive during backward"),

@@ -13,6 +13,7 @@ bool rotated(const KernelCall& call, std::size_t input) {
 }
 
 std::int64_t sequences_of(const KernelCall& call, std::size_t input) {
+    if (call.attributes().packed) return 1;
     return call.input_tensor(input).rows == Rows::patches ? call.extents.images : call.extents.batch;
 }
 
@@ -74,7 +75,9 @@ Ref drop_probabilities(KernelCall& call, Ref probabilities) {
 
 Ref merge_heads(KernelCall& call, Ref out) {
     if (sequences_of(call, 0) == 1 && call.attributes().heads == 1) return out;
-    return call.tape.copy(call.tape.view(std::move(out), Tape::ViewGradient::copy));
+    // Of one sequence the gradient is viewed head by head as it lies.
+    const auto gradient = sequences_of(call, 0) == 1 ? Tape::ViewGradient::view : Tape::ViewGradient::copy;
+    return call.tape.copy(call.tape.view(std::move(out), gradient));
 }
 
 const Dtype& computed_dtype(const KernelCall& call) {

@@ -64,6 +64,10 @@ void flash_package(KernelCall& call);
 void disentangled(KernelCall& call);
 [[nodiscard]] Ref disentangled_scores(KernelCall& call);
 
+/// Where each image, or window of an image, attends to itself alone: runs `attend` for one after the other;
+/// false for other attentions.
+bool run_image_by_image(KernelCall& call, void (*attend)(KernelCall& call));
+
 /// Runs the function of a class that writes attention out by itself; false when it has none for an
 /// eager kernel.
 bool run_eager_form(KernelCall& call);

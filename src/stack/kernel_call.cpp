@@ -16,6 +16,7 @@ std::int64_t Extents::rows(Rows kind) const {
         case Rows::target_positions: return target_sequence;
         case Rows::images: return images;
         case Rows::patches: return patches;
+        case Rows::image_tokens: return image_tokens;
     }
     return 0;
 }

@@ -76,6 +76,11 @@ void mean_patches(KernelCall& call);
 void average_pool(KernelCall& call);
 
 void join_images(KernelCall& call);
+void add_images(KernelCall& call);
+void unfold(KernelCall& call);
+void ids(KernelCall& call);
+void reorder(KernelCall& call);
+void interpolate(KernelCall& call);
 
 // kernels_contrastive.cpp
 void pick_token(KernelCall& call);

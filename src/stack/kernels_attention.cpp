@@ -109,10 +109,12 @@ void ungrouped_attention(KernelCall& call, const Tape::FusedAttention& how) {
         v = repeat_heads(call, std::move(v));
     }
     Ref mask;
-    if (has_mask(call)) {
+    if (has_mask(call) && &call.in(3).dtype() == &dtype::boolean) {
         const std::int64_t pairs =
             detail::checked_mul(call.rows(call.input_tensor(0)), sequence_of(call, 1));
         mask = tape.fresh(pairs, computed_dtype(call), "additive mask");
+    } else if (has_mask(call)) {
+        mask = tape.cast(call.in(3), computed_dtype(call));
     }
     finish_fused(call, tape.fused_attention(call.in(0), std::move(k), std::move(v), mask,
                                             call.numel(call.output_tensor(0)), how));
@@ -175,6 +177,7 @@ bool run_form(KernelCall& call) {
 }  // namespace
 
 void math_attention(KernelCall& call) {
+    if (run_image_by_image(call, math_attention)) return;
     if (!run_form(call)) math(call);
 }
 
@@ -190,6 +193,8 @@ void additive_mask(KernelCall& call) {
     if (call.attributes().form == AttentionForm::disentangled) return mask_of_products(call);
     const std::int64_t pairs = pairs_of_mask(call);
     const std::int64_t numel = detail::checked_mul(call.extents.batch, pairs);
+    if (call.attributes().packed)  // of all patches, whatever image they are of
+        return call.out(0, call.tape.fresh(pairs, call.in(0).dtype(), "mask"));
     if (!call.attributes().causal) {
         const Ref allowed = bidirectional_mask(call);
         if (allowed) call.out(0, call.tape.fresh(numel, call.activation_dtype(), "mask"));
@@ -208,7 +213,7 @@ void no_mask(KernelCall& call) {
 }
 
 void sdpa_mask(KernelCall& call) {
-    if (has_no_choice(call.attributes().form)) return additive_mask(call);
+    if (has_no_choice(call.attributes().form) || call.attributes().packed) return additive_mask(call);
     if (!call.attributes().causal) {
         if (Ref mask = bidirectional_mask(call)) call.out(0, std::move(mask));
         return;
@@ -227,6 +232,7 @@ void sdpa_mask(KernelCall& call) {
 }
 
 void flash_attention(KernelCall& call) {
+    if (run_image_by_image(call, flash_attention)) return;
     if (run_form(call)) return;
     switch (sdpa_choice(call)) {
         case Sdpa::flash: return finish_flash(call);
@@ -240,10 +246,12 @@ void flash_package_attention(KernelCall& call) {
 }
 
 void efficient_attention(KernelCall& call) {
+    if (run_image_by_image(call, efficient_attention)) return;
     if (!run_form(call)) efficient(call);
 }
 
 void cpu_flash_attention(KernelCall& call) {
+    if (run_image_by_image(call, cpu_flash_attention)) return;
     if (run_form(call)) return;
     const OpAttributes& a = call.attributes();
     // The CPU's fused kernel has no dropout and one width of heads [sdp_utils_cpp.cpp use_flash_attention_cpp:
@@ -261,6 +269,7 @@ Ref early_scores(KernelCall& call) {
 }
 
 void eager_attention(KernelCall& call) {
+    if (run_image_by_image(call, eager_attention)) return;
     if (!run_eager_form(call)) eager(call);
 }
 

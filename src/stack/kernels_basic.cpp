@@ -145,7 +145,10 @@ void split(KernelCall& call) {
     std::vector<std::int64_t> numels;
     for (std::size_t i = 0; i < call.op.outputs.size(); ++i)
         numels.push_back(call.numel(call.output_tensor(i)));
-    std::vector<Ref> parts = call.tape.chunk(call.in(0), numels);
+    // `unbind` stacks the gradients head by head, and the projection wants them token by token.
+    Ref whole = call.in(0);
+    if (call.attributes().unbound) whole = call.tape.view(std::move(whole), Tape::ViewGradient::copy);
+    std::vector<Ref> parts = call.tape.chunk(std::move(whole), numels);
     for (std::size_t i = 0; i < parts.size(); ++i) call.out(i, std::move(parts[i]));
 }
 
@@ -168,7 +171,11 @@ void convolution(KernelCall& call) {
         x = tape.borrow(detail::checked_mul(rows, filter.shape[1]), call.parameter(0).dtype(), false);
     }
     x = tape.autocast_input(std::move(x));
-    Ref weight = tape.autocast_input(call.parameter(0));
+    // Where channels lie last, the weight's gradient does not lie as the weight does: it is copied
+    // [torch/csrc/autograd/functions/accumulate_grad.h].
+    Ref filter_weight = call.parameter(0);
+    if (call.attributes().strided) filter_weight = tape.view(std::move(filter_weight), Tape::ViewGradient::copy);
+    const Ref weight = tape.autocast_input(std::move(filter_weight));
     Ref bias = call.parameters() > 1 ? tape.autocast_input(call.parameter(1)) : Ref();
     Ref out = tape.fresh(call.numel(call.output_tensor(0)), x.dtype(), "output");
     Tape::NodeBuilder node = bias ? Tape::NodeBuilder(tape, "convolution", {&x, &weight, &bias})

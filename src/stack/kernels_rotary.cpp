@@ -49,11 +49,15 @@ Ref rotate_part(KernelCall& call, const Ref& x, const Ref& cos, const Ref& sin) 
     return call.tape.cat(joined);
 }
 
-/// GLM: q and k rotated, then both concatenated with the rest; interleaved tables are locals.
+/// GLM: q and k rotated, then both concatenated with the rest; interleaved tables are locals, unless the
+/// tables are made so (GLM-4V).
 void rotate_pairs(KernelCall& call, const Ref& q, const Ref& k) {
     Tape& tape = call.tape;
-    const Ref cos = tape.fresh(call.in(2).numel(), call.in(2).dtype(), "interleaved cosine");
-    const Ref sin = tape.fresh(call.in(3).numel(), call.in(3).dtype(), "interleaved sine");
+    const auto interleaved = [&](const Ref& table, const char* what) {
+        return call.attributes().axes > 0 ? table : tape.fresh(table.numel(), table.dtype(), what);
+    };
+    const Ref cos = interleaved(call.in(2), "interleaved cosine");
+    const Ref sin = interleaved(call.in(3), "interleaved sine");
     const std::array<Ref, 2> q_parts = cut(call, q);
     const std::array<Ref, 2> k_parts = cut(call, k);
     Ref q_rotated = rotate(tape, q_parts[0], cos, sin);
@@ -114,6 +118,20 @@ void rotate_halves_wide(KernelCall& call, const Ref& q, const Ref& k) {
     const Ref k_rotated = wide(k);
     call.out(0, tape.cast(q_rotated, q.dtype()));
     call.out(1, tape.cast(k_rotated, k.dtype()));
+}
+
+/// Qwen2-VL's tower [models/qwen2_vl/modeling_qwen2_vl.py apply_rotary_pos_emb_vision]: of one copy in
+/// fp32 each; the sum's name is bound to what it is cast to.
+void rotate_halves_cast(KernelCall& call, const Ref& q_in, const Ref& k_in) {
+    Tape& tape = call.tape;
+    const Ref q = tape.cast(q_in, dtype::fp32);
+    const Ref k = tape.cast(k_in, dtype::fp32);
+    Ref q_rotated = rotate(tape, q, call.in(2), call.in(3));
+    Ref k_rotated = rotate(tape, k, call.in(2), call.in(3));
+    q_rotated = tape.cast(std::move(q_rotated), q_in.dtype());
+    k_rotated = tape.cast(std::move(k_rotated), k_in.dtype());
+    call.out(0, std::move(q_rotated));
+    call.out(1, std::move(k_rotated));
 }
 
 /// cat([x1 * cos - x2 * sin, x2 * cos + x1 * sin]) of the even and odd elements
@@ -237,6 +255,7 @@ void hf_rotary(KernelCall& call) {
         return;
     }
     if (rotation == Rotation::pairs) return rotate_pairs(call, q, k);
+    if (rotation == Rotation::halves_cast) return rotate_halves_cast(call, q, k);
     if (rotation == Rotation::halves_wide) return rotate_halves_wide(call, q, k);
     if (rotation == Rotation::pairs_wide) return rotate_pairs_wide(call, q, k);
     call.out(0, rotate_part(call, q, call.in(2), call.in(3)));
@@ -248,7 +267,48 @@ void fused_rotary(KernelCall& call) {
     call.out(1, call.tape.view(call.in(1)));
 }
 
+namespace {
+
+/// Tables of each token, of positions in several directions. Three: every direction has all frequencies, and
+/// the sections of a table come from one each [models/qwen2_vl/modeling_qwen2_vl.py
+/// Qwen2VLRotaryEmbedding.forward; interleaved: models/qwen3_vl/modeling_qwen3_vl.py
+/// Qwen3VLTextRotaryEmbedding.forward]. Two: they share the frequencies [models/pixtral/modeling_pixtral.py
+/// PixtralVisionRotaryEmbedding.forward]. Where the rotation is in fp32 the tables stay so
+/// [Qwen2VLVisionRotaryEmbedding.forward].
+void tables_of_directions(KernelCall& call) {
+    Tape& tape = call.tape;
+    const OpAttributes& a = call.attributes();
+    const std::int64_t numel = call.numel(call.output_tensor(0));
+    const bool shared = a.axes == 2;
+    const std::int64_t angles_numel = shared ? numel / 2 : detail::checked_mul(a.axes, numel / 2);
+    Ref angles;
+    {
+        const Ref positions = tape.fresh(angles_numel * 2 * (shared ? 2 : 1) / a.rotary_dim, dtype::fp32, "positions");
+        angles = tape.fresh(angles_numel, dtype::fp32, "angles");
+    }
+    const auto function_of_angles = [&](const char* what) {
+        const Ref value = tape.fresh(angles_numel, dtype::fp32, what);
+        return tape.mul_scalar(value);
+    };
+    Ref cosine = function_of_angles("cosine");
+    Ref sine = function_of_angles("sine");
+    const auto composed = [&](const char* what) {
+        const Ref half = a.interleaved ? Ref() : tape.fresh(numel / 2, dtype::fp32, "sections");
+        return tape.fresh(numel, dtype::fp32, what);
+    };
+    sine = composed("sine");
+    cosine = composed("cosine");
+    angles.reset();
+    const Dtype& narrow = call.inputs() > 0 ? call.in(0).dtype() : call.activation_dtype();
+    const Dtype& type = a.rotation == Rotation::halves_cast ? dtype::fp32 : narrow;
+    call.out(0, tape.cast(std::move(cosine), type));
+    call.out(1, tape.cast(std::move(sine), type));
+}
+
+}  // namespace
+
 void rotary_tables(KernelCall& call) {
+    if (call.attributes().axes > 0) return tables_of_directions(call);
     Tape& tape = call.tape;
     const std::int64_t numel = call.numel(call.output_tensor(0));
     const Dtype& type = call.activation_dtype();

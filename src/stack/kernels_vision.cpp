@@ -17,7 +17,7 @@ void conv_patches(KernelCall& call) {
     const auto cast = [&](Ref x) { return tape.autocast_input(std::move(x)); };
     Ref bias = call.parameters() > 1 ? cast(call.parameter(1)) : Ref();
     const Ref weight = cast(call.parameter(0));
-    const Ref images = cast(tape.borrow(pixels, given, false));
+    const Ref images = cast(call.in(0) ? call.in(0) : tape.borrow(pixels, given, false));
     const std::int64_t numel = call.numel(call.output_tensor(0));
     Ref out = tape.fresh(numel, images.dtype(), "output");
     {
@@ -39,8 +39,23 @@ void conv_patches(KernelCall& call) {
     call.out(0, tape.view(std::move(out)));
 }
 
+namespace {
+
+/// `torch.cat` of a list that `torch.split` has made: the features of each image.
+Ref cat_of_images(KernelCall& call, const Ref& features) {
+    const std::int64_t count = call.extents.images / call.extents.tiles;
+    const std::vector<std::int64_t> each(static_cast<std::size_t>(count), features.numel() / count);
+    std::vector<Ref> images = call.tape.chunk(features, each);
+    return call.tape.cat(images);
+}
+
+}  // namespace
+
 void concat(KernelCall& call) {
     Tape& tape = call.tape;
+    if (call.attributes().listed && call.inputs() == 0)  // tiles of the batch's images, in one sequence
+        return call.out(0, tape.fresh(call.numel(call.output_tensor(0)), call.activation_dtype(), "pixels"));
+    if (call.attributes().listed) return call.out(0, cat_of_images(call, call.in(0)));
     std::vector<Ref> parts;
     for (std::size_t i = 0; i < call.parameters(); ++i) {
         Ref token = call.parameter(i);
@@ -70,6 +85,141 @@ void average_pool(KernelCall& call) {
     call.out(0, std::move(out));
 }
 
+void ids(KernelCall& call) {
+    for (std::size_t i = 0; i < call.op.outputs.size(); ++i)
+        call.out(i, call.tape.fresh(call.numel(call.output_tensor(i)), dtype::int64, "ids"));
+}
+
+void reorder(KernelCall& call) {
+    const Ref x = call.in(0);
+    Ref out = call.tape.fresh(x.numel(), x.dtype(), "reordered");
+    Tape::NodeBuilder node(call.tape, "index", {&x});
+    node.save(call.in(1));
+    node.grad(0, "scattered grad");
+    node.finish(out);
+    call.out(0, std::move(out));
+}
+
+namespace {
+
+/// F.grid_sample of the table in fp32 at (x, y) of each patch
+/// [transformers models/glm4v/modeling_glm4v.py Glm4vVisionEmbeddings.forward].
+void sample(KernelCall& call) {
+    Tape& tape = call.tape;
+    const std::int64_t numel = call.numel(call.output_tensor(0));
+    const Ref weight = call.parameter(0);
+    const Ref wide = tape.cast(weight, dtype::fp32);
+    Ref out;
+    {
+        const Ref grid = tape.fresh(2 * (numel / call.output_tensor(0).width), dtype::fp32, "places of patches");
+        out = tape.fresh(numel, dtype::fp32, "samples");
+        Tape::NodeBuilder node(tape, "grid_sampler", {&wide});
+        node.save(wide);
+        node.save(grid);
+        node.grad(0, "grad of the table");
+        node.finish(out);
+    }
+    call.out(0, tape.cast(std::move(out), weight.dtype()));
+}
+
+}  // namespace
+
+void interpolate(KernelCall& call) {
+    if (call.op.outputs.size() == 1) return sample(call);
+    Tape& tape = call.tape;
+    const std::int64_t numel = call.numel(call.output_tensor(0));
+    const Ref weights = tape.fresh(call.numel(call.output_tensor(1)), dtype::fp32, "weights");
+    Ref product;
+    {
+        const std::int64_t entries = detail::checked_mul(call.in(0).numel(), call.output_tensor(0).width);
+        product = tape.mul(tape.embedding(call.in(0), call.parameter(0), entries), weights);
+    }
+    Ref sum = tape.fresh(numel, product.dtype(), "sum");
+    {
+        Tape::NodeBuilder node(tape, "sum", {&product});
+        node.pass_view(0);  // expanded
+        node.finish(sum);
+    }
+    product.reset();
+    call.out(0, tape.cast(std::move(sum), call.activation_dtype()));
+    call.out(1, weights);
+}
+
+void add_images(KernelCall& call) {
+    Tape& tape = call.tape;
+    const Ref features = tape.cast(call.in(1), call.in(0).dtype());
+    Ref states = tape.copy(call.in(0));
+    const std::int64_t numel = features.numel();
+    Ref picked = tape.fresh(numel, states.dtype(), "rows of images");
+    {
+        Tape::NodeBuilder node(tape, "index", {&states});
+        node.grad(0, "scattered grad");
+        node.finish(picked);
+    }
+    const Ref sum = tape.add(std::move(picked), features);
+    Ref out = tape.alias_of_storage(states);
+    {
+        Tape::NodeBuilder node(tape, "index_put", {&states, &sum});
+        const std::int16_t zeros = node.temp(byte_count(numel, states.dtype()), "zeros for images");
+        node.grad(0, "grad without images");
+        node.drop(zeros);
+        node.grad(1, "grad of images");
+        node.finish(out);
+    }
+    call.out(0, std::move(out));
+}
+
+namespace {
+
+/// The features of each image: those of the tile that is the whole image, then of the other tiles, laid out
+/// row by row, without their padding, each row ended by a learned one
+/// [transformers models/llava_next/modeling_llava_next.py LlavaNextModel.pack_image_features].
+std::vector<Ref> packed_tiles(KernelCall& call, const Ref& features) {
+    Tape& tape = call.tape;
+    const Extents& e = call.extents;
+    const std::int64_t images = e.images / e.tiles;
+    const std::int64_t tile = features.numel() / e.images;
+    const std::int64_t width = call.input_tensor(1).width;
+    const std::int64_t kept = detail::checked_mul(detail::checked_mul(e.image_rows, e.image_columns), width);
+    const std::vector<std::int64_t> each(static_cast<std::size_t>(images), tile * e.tiles);
+    std::vector<Ref> out;
+    for (const Ref& image : tape.chunk(features, each)) {
+        const Ref whole = tape.slice(image, tile);
+        Ref rows = tape.slice(image, tile * (e.tiles - 1));
+        rows = tape.copy(tape.view(std::move(rows), Tape::ViewGradient::copy));
+        rows = tape.slice(std::move(rows), kept);
+        {
+            Ref newline = tape.expand(call.parameter(0), e.image_rows * width);
+            newline = tape.cast(std::move(newline), rows.dtype());
+            std::vector<Ref> parts{rows, std::move(newline)};
+            rows = tape.cat(parts);
+        }
+        std::vector<Ref> parts{whole, std::move(rows)};
+        out.push_back(tape.cat(parts));
+        call.keep_as_output(out.back());
+    }
+    return out;
+}
+
+}  // namespace
+
+void unfold(KernelCall& call) {
+    Tape& tape = call.tape;
+    const Ref x = call.in(0);
+    const std::vector<std::int64_t> each(static_cast<std::size_t>(call.extents.images),
+                                         x.numel() / call.extents.images);
+    std::vector<Ref> squares;
+    for (const Ref& image : tape.chunk(x, each)) {
+        Ref out = tape.fresh(image.numel(), image.dtype(), "squares of patches");
+        Tape::NodeBuilder node(tape, "unfold", {&image});
+        node.grad(0);
+        node.finish(out);
+        squares.push_back(std::move(out));
+    }
+    call.out(0, tape.cat(squares));
+    for (Ref& square : squares) call.hold_local(std::move(square));
+}
+
 void join_images(KernelCall& call) {
     Tape& tape = call.tape;
     const Ref embeds = call.in(0);
@@ -77,11 +227,11 @@ void join_images(KernelCall& call) {
     const std::int64_t numel = embeds.numel();
     const bool cuda = tape.backend() == Backend::cuda;
     Ref joined = features;
-    if (call.attributes().listed) {
-        const std::vector<std::int64_t> each(static_cast<std::size_t>(call.extents.images),
-                                             features.numel() / call.extents.images);
-        std::vector<Ref> images = tape.chunk(features, each);
+    if (call.parameters() > 0) {
+        std::vector<Ref> images = packed_tiles(call, features);
         joined = tape.cat(images);
+    } else if (call.attributes().listed) {
+        joined = cat_of_images(call, features);
     }
     joined = tape.cast(std::move(joined), embeds.dtype());
     const Ref mask = tape.fresh(call.rows(call.output_tensor(2)), dtype::boolean, "places of images");

@@ -172,7 +172,7 @@ void BlockRun::run_op(std::size_t index) {
         activations_ = &tensors_[at(op.outputs[0])].dtype();
         const Ref& made = tensors_[at(op.outputs[0])];
         // Only the first has the hook: what `get_input_embeddings()` returns.
-        if (options_.input_gradients && !hooked_) tape_.require_grad(made);
+        if (options_.input_gradients && !hooked_ && !op.attributes.hookless) tape_.require_grad(made);
         hooked_ = true;
     }
     for (const int output : op.outputs) {

@@ -48,11 +48,10 @@ RunOptions ModelPass::options(const Layer& layer, std::size_t run) const {
 
 /// Whether what a block makes needs a gradient: it has parameters that are trained, or reads something
 /// that needs one.
-bool ModelPass::is_recorded(const Visit& visit, bool by_parameters) const {
-    const Block& one = block(visit.layer.block);
-    if (visit.input && visit.input->requires_grad) return true;
-    for (std::size_t i = 0; i < shared_.size(); ++i)
-        if (visit.run->reads_shared(i) && shared_[i].requires_grad) return true;
+bool ModelPass::is_recorded(const Block& one, const BlockInput& input, bool by_parameters) const {
+    if (input.requires_grad) return true;
+    for (const Tensor& tensor : one.tensors)
+        if (tensor.shared >= 0 && shared_[static_cast<std::size_t>(tensor.shared)].requires_grad) return true;
     return by_parameters && std::any_of(one.parameters.begin(), one.parameters.end(),
                                         [](const Parameter& p) { return p.trainable; });
 }
@@ -74,7 +73,10 @@ std::size_t ModelPass::visit(const Layer& layer, std::size_t run_index, const Bl
     how.grad_enabled = !layer.checkpointed;
     BlockInput given = input;
     const bool offloaded = layer.checkpointed && job_.checkpointing.offload;
-    if (layer.checkpointed && !offloaded) given.owned = false;  // the checkpoint holds it until its backward
+    // The checkpoint holds it until its backward, if there is one.
+    const bool recorded = is_recorded(block(layer.block), input, !layer.checkpointed || !job_.checkpointing.reentrant);
+    made->recorded = recorded;
+    if (layer.checkpointed && recorded && !offloaded) given.owned = false;
     const Block& one = block(layer.block);
     made->run = std::make_unique<BlockRun>(context_, one, given, shared_, how);
     if (keep_input || offloaded) made->run->keep_input();  // an argument of the functions that run the block
@@ -86,7 +88,6 @@ std::size_t ModelPass::visit(const Layer& layer, std::size_t run_index, const Bl
     if (layer.checkpointed) {
         // A reentrant region is one node of its inputs: without one that needs a gradient there is none
         // [torch/utils/checkpoint.py CheckpointFunction].
-        const bool recorded = is_recorded(*made, !job_.checkpointing.reentrant);
         made->output.requires_grad = recorded;
         for (std::size_t i = 0; i < shared_.size(); ++i)
             if (made->run->makes_shared(i)) shared_[i].requires_grad = recorded;
@@ -269,7 +270,7 @@ void ModelPass::drop_name(std::size_t index, std::vector<Event>& events) {
     Visit* reader = nullptr;
     for (const auto& visit : visits_)
         if (reader == nullptr && visit->run->reads_shared(index) &&
-            (visit->layer.checkpointed || visit->run->saves_shared(index)))
+            ((visit->layer.checkpointed && visit->recorded) || visit->run->saves_shared(index)))
             reader = visit.get();
     if (is_leaf(index)) return;
     const bool carries = shared_[index].requires_grad || is_argument(index);

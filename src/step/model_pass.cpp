@@ -71,9 +71,11 @@ void ModelPass::drop_outputs(Phase phase, std::vector<StepNode>& out) {
         if (!unit.children.empty()) out.push_back(std::move(unit));
     }
     std::vector<Event> events;
-    visits_.back()->run->drop_kept(events);
-    for (const auto& visit : visits_)
-        if (visit->single) visit->run->drop_unreached(events);
+    for (const auto& visit : visits_) {
+        if (!visit->single) continue;
+        visit->run->drop_kept(events);
+        visit->run->drop_unreached(events);
+    }
     for (std::size_t i = 0; i < shared_.size(); ++i) {
         if (maker_[i] < 0 || model_.shared[i].held != Held::until_outputs_end) continue;
         if (job_.keep_logits)  // backward is over: nothing refers to it any more

@@ -45,6 +45,7 @@ private:
         std::size_t run_index = 0;
         bool single = false;  ///< the beginning or the end of a chain
         std::optional<BlockInput> input;
+        bool recorded = true;   ///< of a layer: what it makes needs a gradient
         bool keeps_input = false;
         std::unique_ptr<BlockRun> run;
         std::vector<Event> forward, autocast_end;
@@ -70,7 +71,7 @@ private:
     void forward_stem(std::size_t run_index, BlockInput& input, std::vector<StepNode>& out);
     void forward_run(std::size_t run_index, BlockInput& input, bool& keep_input, std::vector<StepNode>& out);
     void forward_end(std::size_t run_index, const BlockInput& last, std::vector<StepNode>& out);
-    [[nodiscard]] bool is_recorded(const Visit& visit, bool by_parameters) const;
+    [[nodiscard]] bool is_recorded(const Block& one, const BlockInput& input, bool by_parameters) const;
     [[nodiscard]] bool is_argument(std::size_t shared) const;
     [[nodiscard]] bool is_leaf(std::size_t shared) const;
     [[nodiscard]] bool reads_first(const Run& run);

@@ -49,6 +49,7 @@ std::string_view unit_of(Rows rows) {
         case Rows::target_positions: return "target positions";
         case Rows::images: return "images";
         case Rows::patches: return "patches";
+        case Rows::image_tokens: return "tokens of images";
     }
     return "";
 }

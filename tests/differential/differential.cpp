@@ -29,7 +29,7 @@ namespace {
 constexpr double kMedianBound = 20;
 constexpr double kWorstBound = 10'000;
 constexpr double kWorstPhaseBound = 20'000;
-constexpr std::size_t kFewestSimulated = 259;
+constexpr std::size_t kFewestSimulated = 316;
 /// How many records may have a phase, or a term at the peak, outside its bound; each is named on the
 /// page, and the number only falls.
 constexpr std::size_t kMostPhasesOutside = 1;
@@ -149,7 +149,17 @@ Case spec_of(const KeyTree& record) {
         t.sequence_length = at(*input("labels"), "shape").items().at(1).integer();
     else if (input("pixel_values") == nullptr)
         t.sequence_length = at(training, "seq").integer();
-    if (input("input_ids") != nullptr && input("pixel_values") != nullptr)
+    // Sizes in pixels, or (frames, rows, columns) of patches.
+    const KeyTree* sizes = input("image_sizes");
+    const bool patches = sizes == nullptr;
+    if (patches) sizes = input("image_grid_thw");
+    if (sizes != nullptr) {
+        const std::int64_t unit = patches ? at(at(config, "vision_config"), "patch_size").integer() : 1;
+        const std::vector<KeyTree>& images = at(*sizes, "values").items();
+        const std::vector<KeyTree>& one = images.front().items();
+        t.images = static_cast<std::int64_t>(images.size()) / *t.micro_batch_size;
+        t.image_size = {one.at(one.size() - 2).integer() * unit, one.back().integer() * unit};
+    } else if (input("input_ids") != nullptr && input("pixel_values") != nullptr)
         t.images = at(*input("pixel_values"), "shape").items().at(0).integer() / *t.micro_batch_size;
     t.gradient_accumulation_steps = at(training, "accumulation").integer();
     const std::string checkpointing = at(training, "checkpointing").text();

@@ -160,6 +160,8 @@ def build_batch(case: dict[str, Any], model: torch.nn.Module) -> dict[str, Any]:
     for name, spec in specs.items():
         if not isinstance(spec, dict):
             batch[name] = spec
+        elif "values" in spec:
+            batch[name] = torch.tensor(spec["values"])
         elif "high" in spec:
             tensor = torch.randint(spec.get("low", 0), spec["high"], spec["shape"], generator=generator)
             for start, stop, value in spec.get("fill", []):

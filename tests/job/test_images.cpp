@@ -70,6 +70,54 @@ TEST_CASE("pairs have one image for each text, and a sequence holds the places o
     CHECK(job.extents.patches == 4 * (16 + 1));
 }
 
+TEST_CASE("where the processor decides the size of images, the job says it", "[job]") {
+    const std::string model = R"({"family": "qwen2_vl",
+        "text_config": {"vocab_size": 512, "hidden_size": 64, "intermediate_size": 128, "num_hidden_layers": 2,
+                        "num_attention_heads": 4, "num_key_value_heads": 2},
+        "vision_config": {"embed_dim": 32, "hidden_size": 64, "depth": 1, "num_heads": 2, "patch_size": 8,
+                          "mlp_ratio": 2}})";
+    const auto with = [](std::string size) {
+        return Settings{{"micro_batch_size", "2"}, {"sequence_length", "40"}, {"images", "3"}, {"image_size", std::move(size)}};
+    };
+    const Job job = job_of_text(spec_text(model, with("[32, 64]")));  // 2 x 4 tokens of 2 x 2 patches
+    CHECK(job.extents.images == 6);
+    CHECK(job.extents.patches == 6 * 32);
+    CHECK(job.extents.rows(Rows::image_tokens) == 6 * 8);
+    CHECK(job.model->image.height == 32);
+    CHECK(job_of_text(spec_text(model, with("48"))).extents.patches == 6 * 36);
+    CHECK(problem(model, {{"micro_batch_size", "2"}, {"sequence_length", "40"}}) ==
+          "/training/image_size: expected the size in pixels of the images that the processor makes; got none");
+    CHECK(problem(model, with("[30, 64]")) ==
+          "/training/image_size: expected multiples of 16 pixels, the side of a token; got 30 x 64");
+    CHECK(problem(model, with("64")) ==
+          "/training/sequence_length: expected at least the 48 tokens whose place 3 images take; got 40");
+    CHECK(problem(model, {{"micro_batch_size", "2"}, {"sequence_length", "40"}, {"images", "0"}, {"image_size", "32"}}) ==
+          "/training/images: a batch without images is not modelled: the tower would not run");
+    CHECK(problem(tiny("vit"), {{"micro_batch_size", "2"}, {"image_size", "64"}}) ==
+          "/training/image_size: expected no size: the model takes images of 32 x 32 pixels");
+    CHECK(problem(tiny_llama(1), {{"micro_batch_size", "1"}, {"sequence_length", "8"}, {"image_size", "64"}}) ==
+          "/training/image_size: expected no size of images, which the model does not read");
+}
+
+TEST_CASE("an image is fitted into the best resolution and cut into tiles", "[job]") {
+    const std::string model = R"({"family": "llava_next", "image_grid_pinpoints": [[64, 128], [128, 64], [128, 128]],
+        "text_config": {"model_type": "llama", "vocab_size": 512, "hidden_size": 64, "intermediate_size": 128,
+                        "num_hidden_layers": 2, "num_attention_heads": 4},
+        "vision_config": {"hidden_size": 64, "intermediate_size": 128, "num_hidden_layers": 2,
+                          "num_attention_heads": 4, "image_size": 64, "patch_size": 8}})";
+    const auto extents = [&](std::string size) {
+        return job_of_text(spec_text(model, {{"micro_batch_size", "2"}, {"sequence_length", "400"},
+                                             {"image_size", std::move(size)}})).extents;
+    };
+    // As the class counts its features [LlavaNextModel.pack_image_features].
+    CHECK(extents("[100, 128]").tiles == 4 + 1);
+    CHECK(extents("[100, 128]").images == 2 * 5);
+    CHECK(extents("[100, 128]").image_tokens == 2 * (64 + 12 * 17));  // two rows of padding on either side
+    CHECK(extents("[64, 120]").tiles == 2 + 1);
+    CHECK(extents("[64, 120]").image_tokens == 2 * (64 + 8 * 17));  // less than two columns are none
+    CHECK(extents("128").image_tokens == 2 * (64 + 16 * 17));
+}
+
 TEST_CASE("a parameter that no op uses is not trained", "[job]") {
     const auto trainable = [](std::string_view more) {
         const Job job = job_of_text(spec_text(tiny("dinov2", more), {{"micro_batch_size", "1"}}));

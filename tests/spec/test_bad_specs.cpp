@@ -154,6 +154,10 @@ TEST_CASE("every mistake of a spec is named, in the order of the document", "[sp
         {R"J({"membudget":1,"model":{"name":"x"},"training":{"images":-1}})J",
          "error: /training/images: expected a non-negative integer; got a negative integer "
          "(-1)\n"},
+        {R"J({"membudget":1,"model":{"name":"x"},"training":{"image_size":[448]}})J",
+         "error: /training/image_size: expected a positive integer, or a list of height and width; got an array\n"},
+        {R"J({"membudget":1,"model":{"name":"x"},"training":{"image_size":[448,0]}})J",
+         "error: /training/image_size/1: expected a positive integer; got zero\n"},
         {R"J({"membudget":1,"model":{"name":"x"},"training":{"optimzer":"adamw"}})J",
          "error: /training/optimzer: unknown key 'optimzer'\n"
          "  hint: did you mean 'optimizer'?\n"},

@@ -26,7 +26,8 @@ constexpr const char* kEverything = R"({
                   "options": {"rank": 128, "block": -1}, "clip": 1.0, "in_backward": false,
                   "ema": "fp32"},
     "micro_batch_size": 4, "gradient_accumulation_steps": 8.0, "global_batch_size": 64e0,
-    "sequence_length": 8192, "target_length": 128, "images": 0, "padding_mask": true,
+    "sequence_length": 8192, "target_length": 128, "images": 0,
+    "image_size": [448, 336], "padding_mask": true,
     "keep_logits": false, "use_cache": true, "carry_outputs": false, "step": "first",
     "zero_grad": "zero",
     "activation_checkpointing": {"mode": "full", "every": 2, "first": 10, "reentrant": true,
@@ -128,6 +129,9 @@ TEST_CASE("a spec with every key is read whole", "[spec]") {
     CHECK(training.sequence_length == 8192);
     CHECK(training.target_length == 128);
     CHECK(training.images == 0);
+    REQUIRE(training.image_size);
+    CHECK(training.image_size->height == 448);
+    CHECK(training.image_size->width == 336);
     CHECK(training.padding_mask == true);
     CHECK(training.keep_logits == false);
     CHECK(training.use_cache == true);

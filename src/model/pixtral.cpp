@@ -1,0 +1,193 @@
+#include "model/pixtral.hpp"
+
+#include <utility>
+
+namespace membudget {
+namespace {
+
+constexpr Component kVision = Component::vision;
+constexpr std::string_view kTower = "model.vision_tower.";
+constexpr std::string_view kProjector = "model.multi_modal_projector";
+
+Place vision(Place place) { return {place.term, kVision}; }
+
+class Tower {
+public:
+    Tower(const Pixtral& vision, const PixtralProjector& projector, std::vector<Tensor>& shared)
+        : v_(vision), p_(projector), shared_(shared) {
+        const std::int64_t head = v_.hidden / v_.heads;
+        cos_ = declare_tensor(shared, "vision cos", head, Rows::patches);
+        sin_ = declare_tensor(shared, "vision sin", head, Rows::patches);
+        mask_ = declare_tensor(shared, "mask of patches", 0, Rows::one);
+        shared.back().held = Held::until_scope_end;  // an argument by position
+        states_ = declare_tensor(shared, "image hidden states", v_.hidden, Rows::patches);
+        shared.back().held = Held::until_outputs_end;
+    }
+
+    [[nodiscard]] Block stem() const;
+    [[nodiscard]] Block layer() const;
+    [[nodiscard]] Block projector(std::int64_t hidden, int features) const;
+
+private:
+    [[nodiscard]] const Tensor& at(int index) const { return shared_[static_cast<std::size_t>(index)]; }
+    int of_model(BlockBuilder& b, int index) const { return b.shared(index, at(index)); }
+    int attention(BlockBuilder& b, int x) const;
+    int mlp(BlockBuilder& b, int x) const;
+
+    const Pixtral& v_;
+    const PixtralProjector& p_;
+    std::vector<Tensor>& shared_;
+    int cos_ = -1, sin_ = -1, mask_ = -1, states_ = -1;
+};
+
+/// Patches by a convolution, cut to each image's size and copied together.
+Block Tower::stem() const {
+    BlockBuilder b("patch embedding");
+    const std::string name = "patch_conv";
+    std::vector<int> filter{b.parameter(join(name, "weight"), {v_.hidden, v_.channels, v_.patch, v_.patch}, kVision)};
+    const int pixels = b.tensor("pixel_values", v_.channels * v_.patch * v_.patch, Rows::patches);
+    const int patches = b.hold_until_model_end(b.tensor(name, v_.hidden, Rows::patches));
+    b.op(OpKind::conv_patches, name, place::embedding, {pixels}, {patches}, std::move(filter));
+    int x = b.tensor("patch_embeds", v_.hidden, Rows::patches);
+    b.op(OpKind::concat, "patch_embeds", place::embedding, {patches}, {x}).attributes.listed = true;
+    b.norm_weights("ln_pre", v_.hidden, norms::rms, kVision);
+    x = b.hold_until_model_end(b.norm(x, "ln_pre", norms::rms));
+
+    const int positions = b.hold_until_model_end(b.tensor("position_ids", 2, Rows::patches));
+    b.op(OpKind::ids, "position_ids", place::embedding, {}, {positions});
+    OpAttributes& rotary = b.op(OpKind::rotary_tables, "patch_positional_embedding", place::attention, {x},
+                                {of_model(b, cos_), of_model(b, sin_)}).attributes;
+    rotary.rotary_dim = v_.hidden / v_.heads;
+    rotary.axes = 2;
+    OpAttributes& mask =
+        b.op(OpKind::attention_mask, at(mask_).name, place::attention, {x}, {of_model(b, mask_)}).attributes;
+    mask.packed = true;
+    mask.causal = false;
+    mask.queries = mask.keys = Rows::patches;
+    return std::move(b).finish(x);
+}
+
+int Tower::attention(BlockBuilder& b, int x) const {
+    const auto function = b.scope();
+    const Place place = vision(place::attention);
+    const auto project = [&](std::string_view name) {
+        return b.linear(x, join("attention", name), v_.hidden, false, place);
+    };
+    const int q = project("q_proj");
+    const int k = project("k_proj");
+    const int v = b.hold(project("v_proj"));
+    const auto attributes = [&](OpAttributes& a) {
+        a.heads = a.kv_heads = v_.heads;
+        a.head_dim = a.value_dim = v_.hidden / v_.heads;
+        a.rotates = true;
+    };
+    const int rotated_q = b.hold(b.tensor("attention.q", v_.hidden, Rows::patches));
+    const int rotated_k = b.hold(b.tensor("attention.k", v_.hidden, Rows::patches));
+    attributes(b.op(OpKind::rotary, "attention.rotary", place, {q, k, of_model(b, cos_), of_model(b, sin_)},
+                    {rotated_q, rotated_k}).attributes);
+    const int context = b.tensor("attention", v_.hidden, Rows::patches);
+    OpAttributes& a = b.op(OpKind::attention, "attention", place, {rotated_q, rotated_k, v, of_model(b, mask_)},
+                           {context}).attributes;
+    attributes(a);
+    a.causal = false;
+    a.packed = true;
+    a.dropout = v_.dropout;
+    return b.linear(context, "attention.o_proj", v_.hidden, false, place);
+}
+
+int Tower::mlp(BlockBuilder& b, int x) const {
+    const auto function = b.scope();
+    const Place place = vision(place::mlp);
+    const int gate = b.linear(x, "feed_forward.gate_proj", v_.width, false, place);
+    const int up = b.linear(x, "feed_forward.up_proj", v_.width, false, place);
+    x = b.gated_activation(gate, up, "feed_forward.act_fn", v_.act, place);
+    return b.linear(x, "feed_forward.down_proj", v_.hidden, false, place);
+}
+
+Block Tower::layer() const {
+    BlockBuilder b("vision layer");
+    b.norm_weights("attention_norm", v_.hidden, norms::rms, kVision);
+    b.norm_weights("ffn_norm", v_.hidden, norms::rms, kVision);
+    const int x = b.input(v_.hidden, Rows::patches);
+    int y = -1;
+    {
+        const auto name = b.scope();  // the norm's result, until the attention's rebinds it
+        y = b.hold(b.norm(x, "attention_norm", norms::rms));
+        y = attention(b, y);
+    }
+    const int residual = b.hold(b.add(x, y, "attention.residual"));
+    {
+        const auto name = b.scope();
+        y = b.hold(b.norm(residual, "ffn_norm", norms::rms));
+        y = mlp(b, y);
+    }
+    y = b.add(residual, y, "feed_forward.residual");
+    b.set_checkpointable();
+    return std::move(b).finish(y);
+}
+
+/// Squares of neighbouring patches become one token [transformers models/mistral3/modeling_mistral3.py
+/// Mistral3MultiModalProjector.forward, Mistral3PatchMerger.forward].
+Block Tower::projector(std::int64_t hidden, int features) const {
+    BlockBuilder b("projector");
+    const Place place = vision(place::embedding);
+    const int input = b.input(v_.hidden, Rows::patches);
+    int x = b.tensor("hidden states", v_.hidden, Rows::patches);
+    b.op(OpKind::split, "hidden states", place::residual, {input}, {x}).attributes.same = true;
+    b.share(x, states_, at(states_));
+    b.end_base_model();
+    const std::string norm = join(kProjector, "norm");
+    b.norm_weights(norm, v_.hidden, norms::rms, kVision);
+    {
+        const auto name = b.scope();
+        x = b.hold(b.norm(x, norm, norms::rms, place));
+        const auto merger = b.scope();
+        const int squares = b.hold(b.tensor("squares", v_.hidden * p_.merge * p_.merge, Rows::image_tokens));
+        b.op(OpKind::unfold, join(kProjector, "patch_merger"), place, {x}, {squares});
+        x = b.linear(squares, join(kProjector, "patch_merger.merging_layer"), v_.hidden, false, place);
+    }
+    x = b.linear(x, join(kProjector, "linear_1"), hidden, p_.bias, place);
+    x = b.activation(x, join(kProjector, "act"), p_.act, place);
+    x = b.linear(x, join(kProjector, "linear_2"), hidden, p_.bias, place);
+    b.share(x, features, at(features));
+    return std::move(b).finish(-1);
+}
+
+}  // namespace
+
+Pixtral read_pixtral(ConfigReader config) {
+    Pixtral v;
+    v.hidden = config.size("hidden_size");
+    v.width = config.size("intermediate_size");
+    v.layers = config.size("num_hidden_layers", kLargestCount);
+    v.heads = config.size("num_attention_heads", kLargestCount);
+    v.channels = config.size("num_channels", kLargestCount);
+    v.patch = config.size("patch_size", kLargestCount);
+    v.act = config.activation("hidden_act");
+    v.dropout = config.probability("attention_dropout");
+    config.divides("hidden_size", v.hidden, "num_attention_heads", v.heads);
+    return v;
+}
+
+void plan_pixtral_tower(DecoderPlan& plan, const Pixtral& vision, const PixtralProjector& projector) {
+    plan.any_image_size = true;
+    plan.listed_images = true;
+    plan.size_width = 2;
+    plan.pixel_width = vision.channels * vision.patch * vision.patch;
+    plan.tower = [vision, projector, hidden = plan.hidden](Model& model, const TowerFeatures& features) {
+        const Tower tower(vision, projector, model.shared);
+        const auto add = [&](std::string prefix, Block block, std::int64_t count) {
+            model.sections.push_back({std::move(prefix), 0, {static_cast<int>(model.blocks.size())}, count});
+            model.blocks.push_back(std::move(block));
+        };
+        const std::string root(kTower);
+        add(root, tower.stem(), 1);
+        add(root + "transformer.layers.{}.", tower.layer(), vision.layers);
+        add("", tower.projector(hidden, features.images), 1);
+        model.image.channels = vision.channels;
+        model.image.patch = vision.patch;
+        model.image.merge = projector.merge;
+    };
+}
+
+}  // namespace membudget
