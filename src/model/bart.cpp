@@ -307,6 +307,27 @@ void configure_m2m_100(ConfigReader& config, Parts& parts) {
     parts.model().step_unsupported = kCountedOnly;
 }
 
+void configure_plbart(ConfigReader& config, Parts& parts) {
+    add_bart(config, parts, false);
+    parts.model().step_unsupported = kCountedOnly;
+}
+
+void configure_blenderbot(ConfigReader& config, Parts& parts) {
+    Bart blenderbot = read_bart(config);
+    blenderbot.pre_norm = true;
+    blenderbot.embedding_norm = false;
+    blenderbot.positions = config.size("max_position_embeddings");
+    add_bart(config, parts, blenderbot, "ForConditionalGeneration");
+    parts.model().step_unsupported = kCountedOnly;
+}
+
+void configure_blenderbot_small(ConfigReader& config, Parts& parts) {
+    Bart blenderbot = read_bart(config);
+    blenderbot.positions = config.size("max_position_embeddings");
+    add_bart(config, parts, blenderbot, "ForConditionalGeneration");
+    parts.model().step_unsupported = kCountedOnly;
+}
+
 void configure_marian(ConfigReader& config, Parts& parts) {
     Bart marian = read_bart(config);
     marian.frozen_positions = true;

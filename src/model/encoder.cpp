@@ -11,7 +11,10 @@ namespace {
 constexpr std::int64_t kMostSharedLayers = 1024;
 
 /// What a class computes from the last hidden states.
-enum class Head { base, masked_lm, pretraining, classification };
+enum class Head { base, masked_lm, pretraining, classification, token_classes, spans };
+
+/// Heads of which only the parameters are known.
+constexpr bool only_counted(Head head) { return head == Head::token_classes || head == Head::spans; }
 
 int embeddings(BlockBuilder& b, const EncoderPlan& plan, std::int64_t width) {
     const auto function = b.scope();
@@ -56,6 +59,7 @@ Block build_stem(const EncoderPlan& plan, const std::vector<Tensor>& shared) {
     attributes.heads = plan.heads;
     if (plan.masks_embeddings) attributes.form = AttentionForm::disentangled;
     if (plan.masks_embeddings) relative_stem(b, plan, shared);
+    if (plan.extra) plan.extra(b);
     return std::move(b).finish(x);
 }
 
@@ -178,7 +182,9 @@ int HeadBuilder::pooled(int x) {
 }
 
 int HeadBuilder::word_scores(int x) {
-    const std::int64_t width = plan_.embedding_width > 0 ? plan_.embedding_width : plan_.hidden;
+    const std::int64_t width = plan_.mlm_width > 0         ? plan_.mlm_width
+                               : plan_.embedding_width > 0 ? plan_.embedding_width
+                                                           : plan_.hidden;
     int y = builder_.linear(x, plan_.mlm_dense, width, true, place::head);
     y = builder_.activation(y, plan_.mlm_act, plan_.mlm_activation, place::head);
     y = builder_.norm(y, plan_.mlm_norm, norms::layer, place::head);
@@ -245,6 +251,12 @@ Block HeadBuilder::build() {
                 loss(OpKind::pooler_loss, {order});
             }
             break;
+        case Head::token_classes:
+            builder_.linear_weights("classifier", plan_.hidden, labels_, true, Component::head);
+            break;
+        case Head::spans:
+            builder_.linear_weights("qa_outputs", plan_.hidden, labels_, true, Component::head);
+            break;
         case Head::classification:
             classification_loss(builder_, builder_.hold(classes(x)), problem_);
             break;
@@ -256,6 +268,8 @@ Head head_of(std::string_view architecture) {
     if (architecture.ends_with("ForMaskedLM")) return Head::masked_lm;
     if (architecture.ends_with("ForPreTraining")) return Head::pretraining;
     if (architecture.ends_with("ForSequenceClassification")) return Head::classification;
+    if (architecture.ends_with("ForTokenClassification")) return Head::token_classes;
+    if (architecture.ends_with("ForQuestionAnswering")) return Head::spans;
     return Head::base;
 }
 
@@ -299,6 +313,7 @@ Result<Model> encoder_family(const Family& family, const KeyTree& config,
     if (head == Head::classification) model.inputs.push_back(class_labels(Rows::batch, labels, problem));
     note_origin(model, family, chosen, reader);
     model.step_unsupported = plan.step_unsupported;
+    if (only_counted(head)) model.step_unsupported = "the loss of this head is not modelled yet";
     model.facts.hidden_size = plan.hidden;
     model.facts.layers = plan.layer_count;
     model.facts.heads = plan.heads;

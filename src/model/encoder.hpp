@@ -4,6 +4,7 @@
 /// layers that normalise after each residual sum; heads for masked words, classes, or none.
 
 #include <cstdint>
+#include <functional>
 #include <string_view>
 
 #include "membudget/model.hpp"
@@ -64,6 +65,9 @@ struct EncoderPlan {
     std::string_view classifier = "classifier";
     bool classifier_dense = false;           ///< RoBERTa: `classifier.dense`, `classifier.out_proj`
     std::string step_unsupported;
+    /// Set: further parameters of the embeddings.
+    std::function<void(BlockBuilder& builder)> extra;
+    std::int64_t mlm_width = 0;              ///< of the head for masked words; 0: that of the embeddings
 
     RelativePositions relative;
     bool absolute_positions = true;
@@ -90,6 +94,9 @@ void configure_roberta(ConfigReader& config, EncoderPlan& plan);
 void configure_electra(ConfigReader& config, EncoderPlan& plan);
 void configure_distilbert(ConfigReader& config, EncoderPlan& plan);
 void configure_albert(ConfigReader& config, EncoderPlan& plan);
+void configure_ernie(ConfigReader& config, EncoderPlan& plan);
+void configure_roformer(ConfigReader& config, EncoderPlan& plan);
+void configure_rembert(ConfigReader& config, EncoderPlan& plan);
 void configure_deberta(ConfigReader& config, EncoderPlan& plan);
 void configure_deberta_v2(ConfigReader& config, EncoderPlan& plan);
 

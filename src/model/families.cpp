@@ -19,6 +19,7 @@
 #include "model/moe.hpp"
 #include "model/multimodal.hpp"
 #include "model/seq2seq.hpp"
+#include "model/speech.hpp"
 #include "model/vit.hpp"
 
 namespace membudget {
@@ -132,6 +133,9 @@ constexpr std::string_view kStoredDeepseekV4 =
 constexpr std::string_view kStoredHyV3 =
     "mlp.gate.weight=mlp.router.gate.weight .shared_experts.=.shared_mlp. "
     ".experts.gate_up_proj=.experts.{E}.{gate_proj,up_proj}.weight .experts.down_proj=.experts.{E}.down_proj.weight";
+constexpr std::string_view kStoredPaligemma =
+    "^lm_head.=language_model.lm_head. ^model.language_model.=language_model.model. "
+    "^model.multi_modal_projector.=multi_modal_projector. ^model.vision_tower.=vision_tower.vision_model.";
 constexpr std::string_view kStoredExaone =
     "^model.embed_tokens.=transformer.wte. ^model.layers.=transformer.h. ^model.norm.=transformer.ln_f. "
     ".input_layernorm.=.ln_1. .post_attention_layernorm.=.ln_2. .self_attn.o_proj.=.attn.attention.out_proj. "
@@ -1285,6 +1289,17 @@ constexpr Family kFamilies[] = {
      "num_key_value_heads attention_bias=false layer_types linear_num_key_heads linear_num_value_heads "
      "linear_key_head_dim linear_value_head_dim linear_conv_kernel_dim=4 hidden_act=silu "
      "tie_word_embeddings=false attention_dropout=0.0"},
+    {"kimi_linear",
+     "KimiLinearForCausalLM KimiLinearModel",
+     "Kimi Linear",
+     "transformers 5.24 models/kimi_linear",
+     build_decoder_family<configure_kimi_linear>,
+     "vocab_size=163840 hidden_size=2304 intermediate_size=9216 moe_intermediate_size=1024 "
+     "num_hidden_layers=27 num_attention_heads=32 n_shared_experts|num_shared_experts=1 "
+     "num_experts|num_local_experts=256 num_experts_per_tok|num_experts_per_token=8 kv_lora_rank=512 "
+     "q_lora_rank qk_rope_head_dim=64 v_head_dim=128 qk_nope_head_dim=128 attention_bias=false layer_types "
+     "mlp_layer_types first_k_dense_replace=1 linear_attn_config linear_num_heads=32 linear_head_dim=128 "
+     "linear_conv_kernel_dim=4 hidden_act=silu tie_word_embeddings=false attention_dropout=0.0"},
     {"rwkv",
      "RwkvForCausalLM RwkvModel",
      "RWKV 4",
@@ -1402,6 +1417,13 @@ constexpr Family kFamilies[] = {
      build_parts_family<configure_mllama>,
      "text_config vision_config",
      kStoredMllama},
+    {"paligemma",
+     "PaliGemmaForConditionalGeneration",
+     "PaliGemma 1 and 2",
+     "transformers 5.24 models/paligemma",
+     build_parts_family<configure_paligemma>,
+     "text_config vision_config tie_word_embeddings=true projection_dim=2048",
+     kStoredPaligemma},
     {"gemma4",
      "Gemma4ForConditionalGeneration",
      "Gemma 4 with images and sound",
@@ -1420,7 +1442,7 @@ constexpr Family kFamilies[] = {
      "Step 3.7",
      "transformers 5.24 models/step3p7, without the layers that predict further tokens",
      build_parts_family<configure_step3p7>,
-     "text_config vision_config tie_word_embeddings projector_bias=false",
+     "text_config vision_config tie_word_embeddings=false projector_bias=false",
      kStoredStep3p7},
     {"minimax_m3_vl",
      "MiniMaxM3SparseForConditionalGeneration",
@@ -1430,7 +1452,8 @@ constexpr Family kFamilies[] = {
      "text_config vision_config tie_word_embeddings projector_hidden_size=6144",
      kStoredMinimaxM3Vl},
     {"bert",
-     "BertForMaskedLM BertModel BertForPreTraining BertForSequenceClassification",
+     "BertForMaskedLM BertModel BertForPreTraining BertForSequenceClassification BertForTokenClassification "
+     "BertForQuestionAnswering",
      "BERT and the embedding models of its class (BGE, E5, GTE, Arctic Embed, ...)",
      "transformers 5.24 models/bert",
      build_encoder_family<configure_bert>,
@@ -1439,7 +1462,8 @@ constexpr Family kFamilies[] = {
      "tie_word_embeddings=true hidden_dropout_prob=0.1 attention_probs_dropout_prob=0.1 "
      "is_decoder=false add_cross_attention=false"},
     {"roberta",
-     "RobertaForMaskedLM RobertaModel RobertaForSequenceClassification",
+     "RobertaForMaskedLM RobertaModel RobertaForSequenceClassification RobertaForTokenClassification "
+     "RobertaForQuestionAnswering",
      "RoBERTa",
      "transformers 5.24 models/roberta",
      build_encoder_family<configure_roberta>,
@@ -1448,7 +1472,8 @@ constexpr Family kFamilies[] = {
      "tie_word_embeddings=true hidden_dropout_prob=0.1 attention_probs_dropout_prob=0.1 "
      "is_decoder=false add_cross_attention=false"},
     {"xlm-roberta",
-     "XLMRobertaForMaskedLM XLMRobertaModel XLMRobertaForSequenceClassification",
+     "XLMRobertaForMaskedLM XLMRobertaModel XLMRobertaForSequenceClassification "
+     "XLMRobertaForTokenClassification XLMRobertaForQuestionAnswering",
      "XLM-RoBERTa, BGE-M3, multilingual E5",
      "transformers 5.24 models/xlm_roberta",
      build_encoder_family<configure_roberta>,
@@ -1457,7 +1482,8 @@ constexpr Family kFamilies[] = {
      "tie_word_embeddings=true hidden_dropout_prob=0.1 attention_probs_dropout_prob=0.1 "
      "is_decoder=false add_cross_attention=false"},
     {"camembert",
-     "CamembertForMaskedLM CamembertModel CamembertForSequenceClassification",
+     "CamembertForMaskedLM CamembertModel CamembertForSequenceClassification CamembertForTokenClassification "
+     "CamembertForQuestionAnswering",
      "CamemBERT",
      "transformers 5.24 models/camembert",
      build_encoder_family<configure_roberta>,
@@ -1466,7 +1492,8 @@ constexpr Family kFamilies[] = {
      "tie_word_embeddings=true hidden_dropout_prob=0.1 attention_probs_dropout_prob=0.1 "
      "is_decoder=false add_cross_attention=false"},
     {"electra",
-     "ElectraForPreTraining ElectraForMaskedLM ElectraModel ElectraForSequenceClassification",
+     "ElectraForPreTraining ElectraForMaskedLM ElectraModel ElectraForSequenceClassification "
+     "ElectraForTokenClassification ElectraForQuestionAnswering",
      "ELECTRA",
      "transformers 5.24 models/electra",
      build_encoder_family<configure_electra>,
@@ -1475,7 +1502,7 @@ constexpr Family kFamilies[] = {
      "type_vocab_size=2 tie_word_embeddings=true hidden_dropout_prob=0.1 "
      "attention_probs_dropout_prob=0.1 is_decoder=false add_cross_attention=false"},
     {"distilbert",
-     "DistilBertForMaskedLM DistilBertModel",
+     "DistilBertForMaskedLM DistilBertModel DistilBertForTokenClassification DistilBertForQuestionAnswering",
      "DistilBERT",
      "transformers 5.24 models/distilbert",
      build_encoder_family<configure_distilbert>,
@@ -1483,7 +1510,8 @@ constexpr Family kFamilies[] = {
      "num_attention_heads|n_heads=12 hidden_size|dim=768 hidden_dim=3072 activation=gelu "
      "tie_word_embeddings=true dropout=0.1 attention_dropout=0.1"},
     {"albert",
-     "AlbertForMaskedLM AlbertModel AlbertForPreTraining AlbertForSequenceClassification",
+     "AlbertForMaskedLM AlbertModel AlbertForPreTraining AlbertForSequenceClassification "
+     "AlbertForTokenClassification AlbertForQuestionAnswering",
      "ALBERT",
      "transformers 5.24 models/albert",
      build_encoder_family<configure_albert>,
@@ -1499,8 +1527,39 @@ constexpr Family kFamilies[] = {
      "vocab_size=30527 hidden_size=768 num_hidden_layers=12 num_attention_heads=12 "
      "intermediate_size=3072 max_position_embeddings=512 relative_attention_num_buckets=32 "
      "tie_word_embeddings=true"},
+    {"ernie",
+     "ErnieForMaskedLM ErnieModel ErnieForSequenceClassification ErnieForTokenClassification "
+     "ErnieForQuestionAnswering ErnieForPreTraining",
+     "ERNIE 1 to 3",
+     "transformers 5.24 models/ernie",
+     build_encoder_family<configure_ernie>,
+     "vocab_size=30522 hidden_size=768 num_hidden_layers=12 num_attention_heads=12 intermediate_size=3072 "
+     "hidden_act=gelu max_position_embeddings=512 type_vocab_size=2 tie_word_embeddings=true "
+     "hidden_dropout_prob=0.1 attention_probs_dropout_prob=0.1 is_decoder=false add_cross_attention=false "
+     "use_task_id=false task_type_vocab_size=3"},
+    {"roformer",
+     "RoFormerForMaskedLM RoFormerModel RoFormerForSequenceClassification RoFormerForTokenClassification "
+     "RoFormerForQuestionAnswering",
+     "RoFormer",
+     "transformers 5.24 models/roformer",
+     build_encoder_family<configure_roformer>,
+     "vocab_size=50000 hidden_size=768 num_hidden_layers=12 num_attention_heads=12 intermediate_size=3072 "
+     "hidden_act=gelu max_position_embeddings=1536 type_vocab_size=2 tie_word_embeddings=true "
+     "hidden_dropout_prob=0.1 attention_probs_dropout_prob=0.1 is_decoder=false add_cross_attention=false "
+     "embedding_size"},
+    {"rembert",
+     "RemBertForMaskedLM RemBertModel RemBertForSequenceClassification RemBertForTokenClassification "
+     "RemBertForQuestionAnswering",
+     "RemBERT",
+     "transformers 5.24 models/rembert",
+     build_encoder_family<configure_rembert>,
+     "vocab_size=250300 hidden_size=1152 num_hidden_layers=32 num_attention_heads=18 intermediate_size=4608 "
+     "hidden_act=gelu max_position_embeddings=512 type_vocab_size=2 tie_word_embeddings=false "
+     "hidden_dropout_prob=0.0 attention_probs_dropout_prob=0.0 is_decoder=false add_cross_attention=false "
+     "input_embedding_size=256 output_embedding_size=1664"},
     {"deberta-v2",
-     "DebertaV2ForMaskedLM DebertaV2Model DebertaV2ForSequenceClassification",
+     "DebertaV2ForMaskedLM DebertaV2Model DebertaV2ForSequenceClassification DebertaV2ForTokenClassification "
+     "DebertaV2ForQuestionAnswering",
      "DeBERTa v2 and v3",
      "transformers 5.24 models/deberta_v2",
      build_encoder_family<configure_deberta_v2>,
@@ -1511,7 +1570,8 @@ constexpr Family kFamilies[] = {
      "conv_kernel_size=0 conv_groups=1 hidden_act=gelu hidden_dropout_prob=0.1 "
      "attention_probs_dropout_prob=0.1 tie_word_embeddings=true"},
     {"deberta",
-     "DebertaForMaskedLM DebertaModel DebertaForSequenceClassification",
+     "DebertaForMaskedLM DebertaModel DebertaForSequenceClassification DebertaForTokenClassification "
+     "DebertaForQuestionAnswering",
      "DeBERTa v1",
      "transformers 5.24 models/deberta",
      build_encoder_family<configure_deberta>,
@@ -1611,6 +1671,53 @@ constexpr Family kFamilies[] = {
      "encoder_ffn_dim=1536 d_model=384 max_source_positions=1500 max_target_positions=448 "
      "dropout=0.0 attention_dropout=0.0 activation_dropout=0.0 activation_function=gelu "
      "tie_word_embeddings=true"},
+    {"plbart",
+     "PLBartForConditionalGeneration PLBartModel",
+     "PLBART",
+     "transformers 5.24 models/plbart",
+     build_parts_family<configure_plbart>,
+     "vocab_size=50005 max_position_embeddings=1024 encoder_layers=6 encoder_ffn_dim=3072 "
+     "encoder_attention_heads=12 decoder_layers=6 decoder_ffn_dim=3072 decoder_attention_heads=12 d_model=768 "
+     "dropout=0.1 attention_dropout=0.1 activation_dropout=0.0 activation_function=gelu "
+     "tie_word_embeddings=true"},
+    {"blenderbot",
+     "BlenderbotForConditionalGeneration BlenderbotModel",
+     "BlenderBot",
+     "transformers 5.24 models/blenderbot",
+     build_parts_family<configure_blenderbot>,
+     "vocab_size=8008 max_position_embeddings=128 encoder_layers=2 encoder_ffn_dim=10240 "
+     "encoder_attention_heads=32 decoder_layers=24 decoder_ffn_dim=10240 decoder_attention_heads=32 "
+     "d_model=2560 dropout=0.1 attention_dropout=0.0 activation_dropout=0.0 activation_function=gelu "
+     "tie_word_embeddings=true"},
+    {"blenderbot-small",
+     "BlenderbotSmallForConditionalGeneration BlenderbotSmallModel",
+     "BlenderBot, small",
+     "transformers 5.24 models/blenderbot_small",
+     build_parts_family<configure_blenderbot_small>,
+     "vocab_size=50265 max_position_embeddings=512 encoder_layers=8 encoder_ffn_dim=2048 "
+     "encoder_attention_heads=16 decoder_layers=8 decoder_ffn_dim=2048 decoder_attention_heads=16 d_model=512 "
+     "dropout=0.1 attention_dropout=0.0 activation_dropout=0.0 activation_function=gelu "
+     "tie_word_embeddings=true"},
+    {"wav2vec2",
+     "Wav2Vec2ForCTC Wav2Vec2Model Wav2Vec2ForSequenceClassification",
+     "wav2vec 2.0",
+     "transformers 5.24 models/wav2vec2",
+     build_parts_family<configure_wav2vec2>,
+     "vocab_size=32 hidden_size=768 num_hidden_layers=12 intermediate_size=3072 feat_extract_norm=group "
+     "conv_dim=[512,512,512,512,512,512,512] conv_kernel=[10,3,3,3,3,2,2] conv_bias=false "
+     "num_conv_pos_embeddings=128 num_conv_pos_embedding_groups=16 mask_time_prob=0.05 mask_feature_prob=0.0 "
+     "classifier_proj_size=256 use_weighted_layer_sum=false do_stable_layer_norm=false adapter_attn_dim "
+     "add_adapter=false"},
+    {"hubert",
+     "HubertForCTC HubertModel HubertForSequenceClassification",
+     "HuBERT",
+     "transformers 5.24 models/hubert",
+     build_parts_family<configure_hubert>,
+     "vocab_size=32 hidden_size=768 num_hidden_layers=12 intermediate_size=3072 feat_extract_norm=group "
+     "conv_dim=[512,512,512,512,512,512,512] conv_kernel=[10,3,3,3,3,2,2] conv_bias=false "
+     "num_conv_pos_embeddings=128 num_conv_pos_embedding_groups=16 mask_time_prob=0.05 mask_feature_prob=0.0 "
+     "classifier_proj_size=256 use_weighted_layer_sum=false feat_proj_layer_norm=true "
+     "conv_pos_batch_norm=false"},
     {"vit",
      "ViTForImageClassification ViTModel",
      "ViT",
@@ -1669,6 +1776,20 @@ constexpr Family kFamilies[] = {
      build_parts_family<configure_convnext>,
      "num_channels=3 patch_size=4 hidden_sizes=[96,192,384,768] depths=[3,3,9,3] "
      "layer_scale_init_value=1e-06"},
+    {"convnextv2",
+     "ConvNextV2ForImageClassification ConvNextV2Model",
+     "ConvNeXt V2",
+     "transformers 5.24 models/convnextv2",
+     build_parts_family<configure_convnextv2>,
+     "num_channels=3 patch_size=4 hidden_sizes=[96,192,384,768] depths=[3,3,9,3]"},
+    {"dinov3_vit",
+     "DINOv3ViTModel",
+     "DINOv3",
+     "transformers 5.24 models/dinov3_vit",
+     build_parts_family<configure_dinov3_vit>,
+     "patch_size=16 hidden_size=384 intermediate_size=1536 num_hidden_layers=12 num_channels=3 query_bias=true "
+     "key_bias=false value_bias=true proj_bias=true mlp_bias=true use_gated_mlp=false num_register_tokens=0",
+     "^model.layer.=layer."},
     {"resnet",
      "ResNetForImageClassification ResNetModel",
      "ResNet",

@@ -19,6 +19,7 @@ void configure_lfm2_moe(ConfigReader& config, DecoderPlan& plan);
 void configure_granitemoehybrid(ConfigReader& config, DecoderPlan& plan);
 void configure_bamba(ConfigReader& config, DecoderPlan& plan);
 void configure_olmo_hybrid(ConfigReader& config, DecoderPlan& plan);
+void configure_kimi_linear(ConfigReader& config, DecoderPlan& plan);
 void configure_rwkv(ConfigReader& config, DecoderPlan& plan);
 
 }  // namespace membudget

@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 
 #include "model/contrastive.hpp"
+#include "model/module_weights.hpp"
 
 namespace membudget {
 namespace {
@@ -130,7 +131,11 @@ void add_swin(ConfigReader& config, Parts& parts, const SwinVersion& version) {
 void configure_swin(ConfigReader& config, Parts& parts) { add_swin(config, parts, {"swin", swin_layer, true}); }
 void configure_swinv2(ConfigReader& config, Parts& parts) { add_swin(config, parts, {"swinv2", swinv2_layer, false}); }
 
-void configure_convnext(ConfigReader& config, Parts& parts) {
+namespace {
+
+/// `second`: a normalisation over the responses of all channels instead of a learned factor for each
+/// (arXiv:2301.00808).
+void add_convnext(ConfigReader& config, Parts& parts, bool second) {
     constexpr std::int64_t kKernel = 7;
     const std::vector<std::int64_t> widths = config.sizes("hidden_sizes");
     const std::vector<std::int64_t> depths = config.sizes("depths");
@@ -141,9 +146,9 @@ void configure_convnext(ConfigReader& config, Parts& parts) {
     }
     const std::int64_t channels = config.size("num_channels", kLargestCount);
     const std::int64_t patch = config.size("patch_size", kLargestCount);
-    const bool scaled = config.number("layer_scale_init_value") > 0;
+    const bool scaled = !second && config.number("layer_scale_init_value") > 0;
     const bool bare = parts.is("Model");
-    const std::string base = bare ? "" : "convnext.";
+    const std::string base = bare ? "" : second ? "convnextv2." : "convnext.";
     parts.add(base, "patch embedding", [&](BlockBuilder& b) {
         convolution(b, "embeddings.patch_embeddings", widths[0], channels, {patch, patch}, true);
         b.norm_weights("embeddings.layernorm", widths[0], norms::layer, kVision);
@@ -161,6 +166,9 @@ void configure_convnext(ConfigReader& config, Parts& parts) {
             convolution(b, "dwconv", width, 1, {kKernel, kKernel}, true);
             b.norm_weights("layernorm", width, norms::layer, kVision);
             b.linear_weights("pwconv1", width, 4 * width, true, kVision);
+            if (second)
+                for (const std::string_view name : {"grn.weight", "grn.bias"})
+                    b.parameter(std::string(name), {1, 1, 1, 4 * width}, kVision);
             b.linear_weights("pwconv2", 4 * width, width, true, kVision);
         }, depths[stage]);
     }
@@ -171,6 +179,44 @@ void configure_convnext(ConfigReader& config, Parts& parts) {
         parts.add("", "head", [&](BlockBuilder& b) {
             b.linear_weights("classifier", widths.back(), parts.labels(), true, Component::head);
         });
+}
+
+}  // namespace
+
+void configure_convnext(ConfigReader& config, Parts& parts) { add_convnext(config, parts, false); }
+void configure_convnextv2(ConfigReader& config, Parts& parts) { add_convnext(config, parts, true); }
+
+/// [transformers models/dinov3_vit/modeling_dinov3_vit.py]
+void configure_dinov3_vit(ConfigReader& config, Parts& parts) {
+    const std::int64_t hidden = config.size("hidden_size");
+    const std::int64_t width = config.size("intermediate_size");
+    const std::int64_t channels = config.size("num_channels", kLargestCount);
+    const std::int64_t patch = config.size("patch_size", kLargestCount);
+    const std::int64_t registers = config.count_or("num_register_tokens", 0);
+    parts.add("", "patch embedding", [&](BlockBuilder& b) {
+        b.parameter("embeddings.cls_token", {1, 1, hidden}, kVision);
+        b.parameter("embeddings.mask_token", {1, 1, hidden}, kVision);
+        b.parameter("embeddings.register_tokens", {1, registers, hidden}, kVision);
+        convolution(b, "embeddings.patch_embeddings", hidden, channels, {patch, patch}, true);
+        b.norm_weights("norm", hidden, norms::layer, kVision);
+    });
+    parts.add("model.layer.{}.", "vision layer", [&](BlockBuilder& b) {
+        for (const std::string_view name : {"norm1", "norm2"}) b.norm_weights(name, hidden, norms::layer, kVision);
+        const auto project = [&](std::string_view name, std::string_view bias) {
+            b.linear_weights(join("attention", name), hidden, hidden, config.flag(bias), kVision);
+        };
+        project("q_proj", "query_bias");
+        project("k_proj", "key_bias");
+        project("v_proj", "value_bias");
+        project("o_proj", "proj_bias");
+        b.parameter("layer_scale1.lambda1", {hidden}, kVision);
+        b.parameter("layer_scale2.lambda1", {hidden}, kVision);
+        const bool bias = config.flag("mlp_bias");
+        if (config.flag("use_gated_mlp"))
+            gated_mlp_weights(b, "mlp", hidden, width, bias, kVision);
+        else
+            plain_mlp_weights(b, "mlp", "up_proj", "down_proj", hidden, width, bias, kVision);
+    }, config.size("num_hidden_layers", kLargestCount));
 }
 
 namespace {

@@ -8,6 +8,8 @@ namespace membudget {
 
 void configure_swin(ConfigReader& config, Parts& parts);
 void configure_swinv2(ConfigReader& config, Parts& parts);
+void configure_convnextv2(ConfigReader& config, Parts& parts);
+void configure_dinov3_vit(ConfigReader& config, Parts& parts);
 void configure_convnext(ConfigReader& config, Parts& parts);
 void configure_resnet(ConfigReader& config, Parts& parts);
 void configure_blip(ConfigReader& config, Parts& parts);

@@ -26,6 +26,7 @@ void configure_gemma3n_text(ConfigReader& config, Parts& parts);
 void configure_gemma4_text(ConfigReader& config, Parts& parts);
 void configure_gemma4(ConfigReader& config, Parts& parts);
 void configure_deepseek_v4(ConfigReader& config, Parts& parts);
+void configure_paligemma(ConfigReader& config, Parts& parts);
 void configure_kimi_k25(ConfigReader& config, Parts& parts);
 void configure_step3p7(ConfigReader& config, Parts& parts);
 void configure_minimax_m3_vl(ConfigReader& config, Parts& parts);

@@ -32,6 +32,14 @@ constexpr std::string_view kMistral3Text =
     "vocab_size=131072 hidden_size=5120 intermediate_size=32768 num_hidden_layers=40 "
     "num_attention_heads=32 num_key_value_heads=8 head_dim=128 hidden_act=silu "
     "tie_word_embeddings=false sliding_window attention_dropout=0.0";
+constexpr std::string_view kPaligemmaText =
+    "vocab_size=257152 hidden_size=2048 intermediate_size=16384 num_hidden_layers=18 num_attention_heads=8 "
+    "num_key_value_heads=1 head_dim=256 hidden_act=gelu_pytorch_tanh tie_word_embeddings=true attention_bias=false "
+    "attention_dropout=0.0";
+constexpr TowerDefault kPaligemmaTower{
+    "siglip_vision_model",
+    "hidden_size=1152 intermediate_size=4096 num_hidden_layers=27 num_attention_heads=16 num_channels=3 image_size=224 "
+    "patch_size=14 hidden_act=gelu_pytorch_tanh attention_dropout=0.0 vision_use_head=false"};
 constexpr TowerDefault kMistral3Tower{
     "pixtral", "hidden_size=1024 intermediate_size=4096 num_hidden_layers=24 num_attention_heads=16 "
                "num_channels=3 image_size=1540 patch_size=14 hidden_act=gelu attention_dropout=0.0"};
@@ -46,6 +54,19 @@ void add_llava_any_tower(ConfigReader& config, Parts& parts, DecoderPlan& plan, 
     add_projector(parts, kProjector, hidden * joined_features(config), plan.hidden,
                   config.flag("multimodal_projector_bias"));
     plan.base = "model.language_model";
+    parts.add_decoder(plan);
+    parts.model().step_unsupported = kCountedOnly;
+}
+
+void configure_paligemma(ConfigReader& config, Parts& parts) {
+    DecoderPlan plan;
+    read_any_text(config, "text_config", "gemma", plan, kPaligemmaText);
+    plan.base = "model.language_model";
+    plan.tied = config.flag("tie_word_embeddings");
+    const std::int64_t hidden = add_any_tower(config, parts, kTower, kPaligemmaTower);
+    parts.add(std::string(kProjector), "projector", [&](BlockBuilder& b) {
+        b.linear_weights("linear", hidden, config.size("projection_dim"), true, kVision);
+    });
     parts.add_decoder(plan);
     parts.model().step_unsupported = kCountedOnly;
 }

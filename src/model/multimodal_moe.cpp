@@ -77,7 +77,8 @@ void configure_step3p7(ConfigReader& config, Parts& parts) {
     }
     DecoderPlan plan = language_model();
     ConfigReader text = config.nested("text_config", "step3p5", keys_of("step3p5"));
-    read_text(text, config, configure_step3p5, plan);
+    configure_step3p5(text, plan);
+    plan.tied = config.flag("tie_word_embeddings");
     ConfigReader vision = config.nested(
         "vision_config", "step3p5_vision",
         "hidden_size|width=1536 num_hidden_layers|layers=47 num_channels=3 image_size=728 patch_size=14 "

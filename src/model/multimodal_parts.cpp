@@ -23,6 +23,7 @@ constexpr TextFamily kTextFamilies[] = {
     {"llama", configure_llama},         {"mistral", configure_mistral},     {"qwen2", configure_qwen2},
     {"internlm2", configure_internlm2}, {"qwen3", configure_qwen3},         {"gemma2", configure_gemma2},
     {"phi3", configure_phi3},           {"qwen3_moe", configure_qwen3_moe}, {"ministral3", configure_mistral},
+    {"gemma", configure_gemma},
 };
 
 /// Llama's layers without a table of positions [transformers models/pixtral/modeling_pixtral.py].

@@ -21,6 +21,9 @@ void configure_bart(ConfigReader& config, Parts& parts);
 void configure_mbart(ConfigReader& config, Parts& parts);
 void configure_pegasus(ConfigReader& config, Parts& parts);
 void configure_m2m_100(ConfigReader& config, Parts& parts);
+void configure_plbart(ConfigReader& config, Parts& parts);
+void configure_blenderbot(ConfigReader& config, Parts& parts);
+void configure_blenderbot_small(ConfigReader& config, Parts& parts);
 void configure_marian(ConfigReader& config, Parts& parts);
 void configure_whisper(ConfigReader& config, Parts& parts);
 

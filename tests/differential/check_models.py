@@ -139,8 +139,8 @@ EXPLAINED = (
         tensors=lambda _, theirs: dataclasses.replace(theirs, stored=None),
     ),
     Explained(
-        r"^OlmoHybridForCausalLM$",
-        "files hold the convolution in three parts of unequal size",
+        r"^(OlmoHybrid|KimiLinear)(ForCausalLM|Model)$",
+        "files hold the convolution in three parts, which no rule of names says",
         tensors=lambda _, theirs: dataclasses.replace(theirs, stored=None),
     ),
     Explained(

@@ -197,6 +197,26 @@ GRANITE_HYBRID = {
     "mamba_d_state": 8,
 }
 
+SPEECH = {
+    "hidden_size": 64,
+    "intermediate_size": 96,
+    "num_hidden_layers": 3,
+    "num_attention_heads": 4,
+    "conv_dim": [32, 48],
+    "conv_stride": [5, 2],
+    "conv_kernel": [10, 3],
+    "num_conv_pos_embeddings": 8,
+    "num_conv_pos_embedding_groups": 4,
+}
+
+KIMI_LINEAR = {
+    **{key: value for key, value in MLA.items() if key not in ("n_routed_experts", "num_experts_per_tok", "q_lora_rank", "n_group")},
+    "num_experts": 4,
+    "num_experts_per_token": 2,
+    "linear_num_heads": 2,
+    "linear_head_dim": 24,
+}
+
 FAMILIES = (
     Family(
         "llama",
@@ -412,17 +432,17 @@ FAMILIES = (
         {"hidden_size": 64, "num_hidden_layers": 3, "vocab_size": 120},
         {"attention_hidden_size": [32], "intermediate_size": [96], **TIED},
     ),
-    Family("bert", "BertForMaskedLM BertModel BertForPreTraining BertForSequenceClassification", BERT, {**TIED, "type_vocab_size": [1]}),
-    Family("roberta", "RobertaForMaskedLM RobertaModel RobertaForSequenceClassification", BERT, {**TIED, "type_vocab_size": [1]}),
+    Family("bert", "BertForMaskedLM BertModel BertForPreTraining BertForSequenceClassification BertForTokenClassification BertForQuestionAnswering", BERT, {**TIED, "type_vocab_size": [1]}),
+    Family("roberta", "RobertaForMaskedLM RobertaModel RobertaForSequenceClassification RobertaForTokenClassification RobertaForQuestionAnswering", BERT, {**TIED, "type_vocab_size": [1]}),
     Family("xlm-roberta", "XLMRobertaForMaskedLM", BERT, TIED),
     Family("camembert", "CamembertForMaskedLM", BERT, TIED),
-    Family("electra", "ElectraForPreTraining ElectraForMaskedLM ElectraModel ElectraForSequenceClassification", BERT, {"embedding_size": [64, 32], **TIED}),
-    Family("distilbert", "DistilBertForMaskedLM DistilBertModel", {"dim": 64, "n_heads": 4, "n_layers": 3, "hidden_dim": 96, "vocab_size": 120}, TIED),
-    Family("albert", "AlbertForMaskedLM AlbertModel AlbertForPreTraining AlbertForSequenceClassification", {**BERT, "embedding_size": 32}, {"num_hidden_groups": [2], "inner_group_num": [2], **TIED}),
+    Family("electra", "ElectraForPreTraining ElectraForMaskedLM ElectraModel ElectraForSequenceClassification ElectraForTokenClassification ElectraForQuestionAnswering", BERT, {"embedding_size": [64, 32], **TIED}),
+    Family("distilbert", "DistilBertForMaskedLM DistilBertModel DistilBertForTokenClassification DistilBertForQuestionAnswering", {"dim": 64, "n_heads": 4, "n_layers": 3, "hidden_dim": 96, "vocab_size": 120}, TIED),
+    Family("albert", "AlbertForMaskedLM AlbertModel AlbertForPreTraining AlbertForSequenceClassification AlbertForTokenClassification AlbertForQuestionAnswering", {**BERT, "embedding_size": 32}, {"num_hidden_groups": [2], "inner_group_num": [2], **TIED}),
     Family("mpnet", "MPNetForMaskedLM MPNetModel", BERT, {"relative_attention_num_buckets": [16], **TIED}),
     Family(
         "deberta-v2",
-        "DebertaV2ForMaskedLM DebertaV2Model DebertaV2ForSequenceClassification",
+        "DebertaV2ForMaskedLM DebertaV2Model DebertaV2ForSequenceClassification DebertaV2ForTokenClassification DebertaV2ForQuestionAnswering",
         BERT,
         {
             "relative_attention": [True],
@@ -485,7 +505,7 @@ FAMILIES = (
         {**TIED, **MLP_BIAS, "num_key_value_heads": [1], "use_bias": [True], "use_conv_bias": [False], "mamba_n_groups": [1], "moe_latent_size": [24], "layers_block_type": [["mamba", "moe", "attention", "mlp"], ["linear_attention", "full_attention", "moe", "moe"]], "num_nextn_predict_layers": [1]},
     ),
     Family("minimax", "MiniMaxForCausalLM MiniMaxModel", {**MOE, "num_local_experts": 4}, {**HEADS, **TIED, "layer_types": [["linear_attention", "full_attention"] * 2, ["full_attention"] * 4]}),
-    Family("deberta", "DebertaForMaskedLM DebertaModel DebertaForSequenceClassification", BERT, {"relative_attention": [True], "pos_att_type": ["c2p|p2c", ["c2p"]], "max_relative_positions": [16], "position_biased_input": [False], "type_vocab_size": [2], "embedding_size": [32], **TIED}),
+    Family("deberta", "DebertaForMaskedLM DebertaModel DebertaForSequenceClassification DebertaForTokenClassification DebertaForQuestionAnswering", BERT, {"relative_attention": [True], "pos_att_type": ["c2p|p2c", ["c2p"]], "max_relative_positions": [16], "position_biased_input": [False], "type_vocab_size": [2], "embedding_size": [32], **TIED}),
     Family("swinv2", "Swinv2ForImageClassification Swinv2Model", {"embed_dim": 24}, {"qkv_bias": [False], "window_size": [8], "mlp_ratio": [2.0], "depths": [[1, 1, 2, 1]], "id2label": [{"0": "a", "1": "b", "2": "c"}]}),
     Family("mllama", "MllamaForConditionalGeneration", {"text_config": TILED_TEXT, "vision_config": TILED_VISION}, {"text_config": [{**TILED_TEXT, "cross_attention_layers": [0, 3]}], "vision_config": [{**TILED_VISION, "num_global_layers": 2, "supported_aspect_ratios": [[1, 1], [1, 2], [2, 1]], "max_num_tiles": 2}], **TIED}),
     Family("gemma3n_text", "Gemma3nForCausalLM", GEMMA3N, {"num_kv_shared_layers": [2], "intermediate_size": [[96, 96, 80, 80, 80, 80]], "altup_num_inputs": [2], "laurel_rank": [4], **HEADS, **BIAS, **TIED}),
@@ -540,6 +560,18 @@ FAMILIES = (
     Family("granitemoehybrid", "GraniteMoeHybridForCausalLM", GRANITE_HYBRID, {"layer_types": [["mamba", "attention"] * 2, ["attention"] * 4], "num_local_experts": [0, 2], "shared_intermediate_size": [80], "mamba_n_groups": [2], "mamba_d_state": [16], "mamba_conv_bias": [False], "mamba_proj_bias": [True], **BIAS, **TIED}),
     Family("bamba", "BambaForCausalLM", {**GQA, "mamba_n_heads": 8, "mamba_d_head": 16}, {"attn_layer_indices": [[1, 3], []], "mamba_n_groups": [2], "mamba_conv_bias": [False], "mamba_proj_bias": [True], **BIAS, **MLP_BIAS, **TIED}),
     Family("olmo_hybrid", "OlmoHybridForCausalLM", {**GQA, "num_hidden_layers": 4}, {"layer_types": [["full_attention", "linear_attention"] * 2], "linear_num_key_heads": [2], "linear_num_value_heads": [2], "linear_key_head_dim": [8], "linear_value_head_dim": [12], "linear_conv_kernel_dim": [3], **BIAS, **TIED}),
+    Family("ernie", "ErnieForMaskedLM ErnieModel ErnieForSequenceClassification ErnieForTokenClassification ErnieForQuestionAnswering ErnieForPreTraining", BERT, {**TIED, "use_task_id": [True], "task_type_vocab_size": [4]}),
+    Family("roformer", "RoFormerForMaskedLM RoFormerModel RoFormerForSequenceClassification RoFormerForTokenClassification RoFormerForQuestionAnswering", BERT, {**TIED, "embedding_size": [32]}),
+    Family("rembert", "RemBertForMaskedLM RemBertModel RemBertForSequenceClassification RemBertForTokenClassification RemBertForQuestionAnswering", {**BERT, "input_embedding_size": 24, "output_embedding_size": 40}, {"input_embedding_size": [32], "output_embedding_size": [48]}),
+    Family("plbart", "PLBartForConditionalGeneration PLBartModel", SEQ2SEQ, TIED),
+    Family("blenderbot", "BlenderbotForConditionalGeneration BlenderbotModel", SEQ2SEQ, TIED),
+    Family("blenderbot-small", "BlenderbotSmallForConditionalGeneration BlenderbotSmallModel", SEQ2SEQ, TIED),
+    Family("wav2vec2", "Wav2Vec2ForCTC Wav2Vec2Model Wav2Vec2ForSequenceClassification", SPEECH, {"feat_extract_norm": ["layer"], "conv_bias": [True], "do_stable_layer_norm": [True], "adapter_attn_dim": [6], "mask_time_prob": [0.0], "mask_feature_prob": [0.1], "use_weighted_layer_sum": [True], "conv_dim": [[24, 24]], "num_conv_pos_embedding_groups": [8]}),
+    Family("hubert", "HubertForCTC HubertModel HubertForSequenceClassification", SPEECH, {"feat_extract_norm": ["layer"], "conv_bias": [True], "do_stable_layer_norm": [True], "feat_proj_layer_norm": [False], "conv_pos_batch_norm": [True], "mask_time_prob": [0.0], "use_weighted_layer_sum": [True]}),
+    Family("convnextv2", "ConvNextV2ForImageClassification ConvNextV2Model", {"hidden_sizes": [8, 16, 24, 32], "depths": [1, 2, 1, 1]}, {"patch_size": [2], "num_channels": [1], "id2label": [{"0": "a", "1": "b", "2": "c"}]}),
+    Family("dinov3_vit", "DINOv3ViTModel", VIT, {"num_register_tokens": [4], "use_gated_mlp": [True], "key_bias": [True], "query_bias": [False], "proj_bias": [False], "mlp_bias": [False], "num_channels": [1]}),
+    Family("kimi_linear", "KimiLinearForCausalLM KimiLinearModel", KIMI_LINEAR, {**TIED, "linear_attn_config": [{"head_dim": 8, "num_heads": 3, "short_conv_kernel_size": 3, "full_attn_layers": [2, 4], "kda_layers": [1, 3]}], "layer_types": [["full_attention", "linear_attention"] * 2], "first_k_dense_replace": [0, 2], "num_shared_experts": [2], "mlp_layer_types": [["sparse", "dense"] * 2]}),
+    Family("paligemma", "PaliGemmaForConditionalGeneration", {"text_config": {"model_type": "gemma", **VL_TEXT}, "vision_config": {"model_type": "siglip_vision_model", **SMALL_VISION}, "projection_dim": 64}, {"text_config": [{"model_type": "gemma2", **VL_TEXT}], "vision_config": [{"model_type": "siglip_vision_model", **SMALL_VISION, "vision_use_head": False}], "projection_dim": [40], **TIED}),
     Family("minicpm3", "MiniCPM3ForCausalLM MiniCPM3Model", {**DECODER, **MLA_HEADS}, {**BIAS, **MLP_BIAS, **TIED, "v_head_dim": [None, 8], "q_lora_rank": [None, 16], "kv_lora_rank": [24]}),
     Family("mimo_v2_flash", "MiMoV2FlashForCausalLM MiMoV2FlashModel", {**MOE, "head_dim": 16, "v_head_dim": 12, "moe_intermediate_size": 32, "n_routed_experts": 4}, {**BIAS, **TIED, "num_key_value_heads": [1], "v_head_dim": [16], "layer_types": [["sliding_attention"] * 3 + ["full_attention"]], "mlp_layer_types": [["sparse", "dense"] * 2], "n_routed_experts": [8], "num_hidden_layers": [7]}),
     Family("minimax_m3_vl_text", "MiniMaxM3VLForCausalLM", MINIMAX_M3, {**TIED, **HEADS, "layer_types": [["minimax_m3_sparse", "full_attention"] * 2], "mlp_layer_types": [["dense", "sparse"] * 2], "moe_layer_freq": [[0, 0, 1, 1]], "sparse_attention_config": [{"sparse_num_index_heads": 4, "sparse_index_dim": 8, "sparse_attention_freq": [0, 1, 1, 0]}], "shared_intermediate_size": [64]}),
