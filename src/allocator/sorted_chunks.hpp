@@ -52,7 +52,10 @@ public:
 
     /// Keys differ: none that is there already.
     void insert(const Key& key) {
-        if (chunks_.empty()) add_chunk(0);
+        if (chunks_.empty()) {
+            add_chunk(0);
+            return chunks_.front().push_back(key);
+        }
         const std::size_t chunk = std::min(chunk_of(key), chunks_.size() - 1);
         Chunk& keys = chunks_[chunk];
         keys.insert(keys.begin() + offset(place_in(keys, key)), key);
