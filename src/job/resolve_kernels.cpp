@@ -50,6 +50,7 @@ void Resolver::choose_kernel(OpKind op, const NamedAt& given) {
     const std::vector<std::string_view> names = kernel_names(op);
     if (const Kernel* row = find_kernel(op, given.name)) {
         job_.kernels[static_cast<std::size_t>(op)] = row;
+        if (op == OpKind::attention) check_flash_package(given);
         return;
     }
     std::string hint = did_you_mean(given.name, names);
@@ -141,6 +142,22 @@ void Resolver::attention() {
                    ? "transformers models/gemma2/modeling_gemma2.py _supports_sdpa: SDPA does not cap scores"
                    : "transformers: SDPA where the class supports it");
     }
+}
+
+/// The package takes half precision alone. Of a quantized base transformers turns fp32 queries back
+/// [flash-attn flash_attn_interface.py; transformers integrations/flash_attention.py get_target_dtype].
+void Resolver::check_flash_package(const NamedAt& attention) {
+    const Precision& precision = job_.precision;
+    const bool gathered = precision.gathered != nullptr && job_.data.shard > 1 && job_.data.sharding->gathers_parameters;
+    const Dtype* type = precision.autocast != nullptr ? precision.autocast
+                        : gathered                    ? precision.gathered
+                                                      : precision.parameters;
+    if (attention.name != "flash-attention-2" || spec_.training.quantization.row || type->bits <= 16) return;
+    problems_.invalid(attention.pointer,
+                      fmt::format("expected another kernel in {}: the flash-attn package computes in bf16 and fp16 "
+                                  "alone; got '{}'",
+                                  type->name, attention.name),
+                      "give a \"precision\" such as \"bf16\" or \"bf16-autocast\", or take \"sdpa\"");
 }
 
 void Resolver::kernels() {

@@ -45,6 +45,7 @@ private:
     void kernels();
     void experts();
     void attention();
+    void check_flash_package(const NamedAt& attention);
     void loss();
     void options();
     void stated_terms();
