@@ -30,6 +30,9 @@ struct Technique {
     std::array<std::string_view, 2> also = {};
     /// The phases whose peak it can lower: bit i for Phase i.
     unsigned phases = 0;
+    [[nodiscard]] constexpr bool reaches(Phase phase) const {
+        return (phases >> static_cast<unsigned>(phase) & 1U) != 0;
+    }
     /// Whether a change of the knob from `from` to `to` (null: absent) turns the technique on;
     /// several techniques share a knob and differ by its value.
     bool (*turned_on)(const KeyTree* from, const KeyTree* to) = nullptr;

@@ -26,7 +26,7 @@ std::string helpful_in(Phase phase, std::string_view term) {
     const auto aims_at = [&](std::string_view path) { return !path.empty() && first_component(path) == term; };
     std::string out;
     for (const Technique& technique : techniques()) {
-        if ((technique.phases >> static_cast<unsigned>(phase) & 1U) == 0) continue;
+        if (!technique.reaches(phase)) continue;
         if (!term.empty() && !aims_at(technique.term) &&
             std::none_of(technique.also.begin(), technique.also.end(), aims_at))
             continue;

@@ -148,10 +148,10 @@ void Resolver::attention() {
 /// [flash-attn flash_attn_interface.py; transformers integrations/flash_attention.py get_target_dtype].
 void Resolver::check_flash_package(const NamedAt& attention) {
     const Precision& precision = job_.precision;
-    const bool gathered = precision.gathered != nullptr && job_.data.shard > 1 && job_.data.sharding->gathers_parameters;
-    const Dtype* type = precision.autocast != nullptr ? precision.autocast
-                        : gathered                    ? precision.gathered
-                                                      : precision.parameters;
+    // A precision with a type to gather in is refused where nothing is gathered.
+    const Dtype* type = precision.autocast != nullptr   ? precision.autocast
+                        : precision.gathered != nullptr ? precision.gathered
+                                                        : precision.parameters;
     if (attention.name != "flash-attention-2" || spec_.training.quantization.row || type->bits <= 16) return;
     problems_.invalid(attention.pointer,
                       fmt::format("expected another kernel in {}: the flash-attn package computes in bf16 and fp16 "

@@ -57,14 +57,13 @@ std::optional<TechniqueSaving> saving_of(const Technique& technique, const Docum
     out.change = describe_patch(document.tree, changed->tree);
 
     const Phase phase = now.ledger.peak.phase;
-    const bool reaches = (technique.phases >> static_cast<unsigned>(phase) & 1U) != 0;
     const auto is_idle = [&out](std::string why) {
         out.helps_at_peak = false;
         out.note = std::move(why);
         return out;
     };
     if (with_others == Bytes(0)) return is_idle(fmt::format("{} is not live at the peak", out.term));
-    if (!reaches) return is_idle(fmt::format("the peak is in the {}", name_of(phase)));
+    if (!technique.reaches(phase)) return is_idle(fmt::format("the peak is in the {}", name_of(phase)));
 
     const Step then = simulate_step(*job, Bound::point, Detail::bytes);
     out.term_saves = out.term_bytes - at_peak(then, out.term);

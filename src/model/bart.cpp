@@ -243,6 +243,13 @@ void add_bart(ConfigReader& config, Parts& parts, bool multilingual) {
     add_bart(config, parts, bart, "ForConditionalGeneration");
 }
 
+/// A relative whose step is not modelled.
+void count_bart(ConfigReader& config, Parts& parts, const Bart& bart,
+                std::string_view head_class = "ForConditionalGeneration") {
+    add_bart(config, parts, bart, head_class);
+    parts.model().step_unsupported = kCountedOnly;
+}
+
 /// Two convolutions over mel frames, the second of which halves their number, and fixed positions.
 Block audio_stem(const Bart& whisper, std::int64_t bins, std::int64_t positions) {
     constexpr std::int64_t kKernel = 3;
@@ -295,16 +302,14 @@ void configure_pegasus(ConfigReader& config, Parts& parts) {
     pegasus.pre_norm = pegasus.frozen_positions = true;
     pegasus.embedding_norm = false;
     pegasus.positions = config.size("max_position_embeddings");
-    add_bart(config, parts, pegasus, "ForConditionalGeneration");
-    parts.model().step_unsupported = kCountedOnly;
+    count_bart(config, parts, pegasus);
 }
 
 void configure_m2m_100(ConfigReader& config, Parts& parts) {
     Bart m2m = read_bart(config);
     m2m.pre_norm = true;
     m2m.embedding_norm = m2m.buffered_bias = false;
-    add_bart(config, parts, m2m, "ForConditionalGeneration");
-    parts.model().step_unsupported = kCountedOnly;
+    count_bart(config, parts, m2m);
 }
 
 void configure_plbart(ConfigReader& config, Parts& parts) {
@@ -317,15 +322,13 @@ void configure_blenderbot(ConfigReader& config, Parts& parts) {
     blenderbot.pre_norm = true;
     blenderbot.embedding_norm = false;
     blenderbot.positions = config.size("max_position_embeddings");
-    add_bart(config, parts, blenderbot, "ForConditionalGeneration");
-    parts.model().step_unsupported = kCountedOnly;
+    count_bart(config, parts, blenderbot);
 }
 
 void configure_blenderbot_small(ConfigReader& config, Parts& parts) {
     Bart blenderbot = read_bart(config);
     blenderbot.positions = config.size("max_position_embeddings");
-    add_bart(config, parts, blenderbot, "ForConditionalGeneration");
-    parts.model().step_unsupported = kCountedOnly;
+    count_bart(config, parts, blenderbot);
 }
 
 void configure_marian(ConfigReader& config, Parts& parts) {
@@ -336,8 +339,7 @@ void configure_marian(ConfigReader& config, Parts& parts) {
     marian.shared_words = config.flag("share_encoder_decoder_embeddings");
     const std::int64_t own = config.size_or("decoder_vocab_size", marian.vocabulary, kLargestVocabulary);
     if (!marian.shared_words) marian.decoder_vocabulary = own;
-    add_bart(config, parts, marian, "MTModel");
-    parts.model().step_unsupported = kCountedOnly;
+    count_bart(config, parts, marian, "MTModel");
 }
 
 void configure_whisper(ConfigReader& config, Parts& parts) {

@@ -36,6 +36,9 @@ inline constexpr Place vision{"activations/vision", Component::vision};
 inline constexpr Place other{"activations/other", Component::other};
 }  // namespace place
 
+/// The same place in the ledger for a vision tower: its parameters are the vision's.
+[[nodiscard]] constexpr Place in_vision(Place place) { return {place.term, Component::vision}; }
+
 /// Which normalisation a family uses, and which parameters it has.
 struct Norm {
     OpKind kind = OpKind::rms_norm;

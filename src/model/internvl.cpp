@@ -14,8 +14,6 @@ constexpr Component kVision = Component::vision;
 constexpr std::string_view kTower = "model.vision_tower.";
 constexpr std::string_view kProjector = "model.multi_modal_projector";
 
-Place vision(Place place) { return {place.term, kVision}; }
-
 struct InternVision {
     std::int64_t hidden = 1, width = 1, layers = 1, heads = 1, channels = 3, patches = 1;
     Extent image, patch;
@@ -96,7 +94,7 @@ Block stem(const InternVision& v) {
 
 int attention(BlockBuilder& b, const InternVision& v, int x) {
     const auto function = b.scope();
-    const Place place = vision(place::attention);
+    const Place place = in_vision(place::attention);
     const auto project = [&](std::string_view name, std::string_view norm) {
         int y = b.linear(x, join("attention", name), v.hidden, v.bias, place);
         if (v.qk_norm && !norm.empty()) {
@@ -142,7 +140,7 @@ Block layer(const InternVision& v) {
         const auto name = b.scope();
         y = b.hold(b.norm(residual, "layernorm_after", v.norm));
         const auto function = b.scope();
-        const Place place = vision(place::mlp);
+        const Place place = in_vision(place::mlp);
         y = b.linear(y, "mlp.fc1", v.width, true, place);
         y = b.activation(y, "mlp.activation_fn", v.act, place);
         y = b.linear(y, "mlp.fc2", v.hidden, true, place);
@@ -172,7 +170,7 @@ Block projector(const InternVision& v, std::int64_t hidden, std::vector<Tensor>&
     b.share(x, states, shared[static_cast<std::size_t>(states)]);
     b.end_base_model();
 
-    const Place place = vision(place::embedding);
+    const Place place = in_vision(place::embedding);
     int y = b.tensor("selected features", detail::checked_mul(v.patches, v.hidden), Rows::images);
     b.op(OpKind::split, "selected features", place, {x}, {y}).attributes.sliced = true;
     for (const std::string_view name : {"columns side by side", "rows side by side"}) {

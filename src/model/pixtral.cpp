@@ -9,8 +9,6 @@ constexpr Component kVision = Component::vision;
 constexpr std::string_view kTower = "model.vision_tower.";
 constexpr std::string_view kProjector = "model.multi_modal_projector";
 
-Place vision(Place place) { return {place.term, kVision}; }
-
 class Tower {
 public:
     Tower(const Pixtral& vision, const PixtralProjector& projector, std::vector<Tensor>& shared)
@@ -69,7 +67,7 @@ Block Tower::stem() const {
 
 int Tower::attention(BlockBuilder& b, int x) const {
     const auto function = b.scope();
-    const Place place = vision(place::attention);
+    const Place place = in_vision(place::attention);
     const auto project = [&](std::string_view name) {
         return b.linear(x, join("attention", name), v_.hidden, false, place);
     };
@@ -97,7 +95,7 @@ int Tower::attention(BlockBuilder& b, int x) const {
 
 int Tower::mlp(BlockBuilder& b, int x) const {
     const auto function = b.scope();
-    const Place place = vision(place::mlp);
+    const Place place = in_vision(place::mlp);
     const int gate = b.linear(x, "feed_forward.gate_proj", v_.width, false, place);
     const int up = b.linear(x, "feed_forward.up_proj", v_.width, false, place);
     x = b.gated_activation(gate, up, "feed_forward.act_fn", v_.act, place);
@@ -130,7 +128,7 @@ Block Tower::layer() const {
 /// Mistral3MultiModalProjector.forward, Mistral3PatchMerger.forward].
 Block Tower::projector(std::int64_t hidden, int features) const {
     BlockBuilder b("projector");
-    const Place place = vision(place::embedding);
+    const Place place = in_vision(place::embedding);
     const int input = b.input(v_.hidden, Rows::patches);
     int x = b.tensor("hidden states", v_.hidden, Rows::patches);
     b.op(OpKind::split, "hidden states", place::residual, {input}, {x}).attributes.same = true;

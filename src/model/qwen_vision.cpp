@@ -11,8 +11,6 @@ namespace {
 constexpr Component kVision = Component::vision;
 constexpr std::string_view kTower = "model.visual";
 
-Place vision(Place place) { return {place.term, kVision}; }
-
 /// Tensors that the tower's blocks share, indices into `Model::shared`.
 struct TowerTensors {
     int cos = -1, sin = -1;
@@ -132,7 +130,7 @@ int Tower::sampled_positions(BlockBuilder& b, int x) const {
 
 int Tower::attention(BlockBuilder& b, int x, bool windows) const {
     const auto function = b.scope();
-    const Place place = vision(place::attention);
+    const Place place = in_vision(place::attention);
     const int qkv = b.linear(x, "attn.qkv", 3 * v_.hidden, v_.qkv_bias, place);
     std::vector<int> parts = b.split(qkv, "attn.split", {v_.hidden, v_.hidden, v_.hidden}, place);
     b.last_op().attributes.unbound = true;
@@ -159,7 +157,7 @@ int Tower::attention(BlockBuilder& b, int x, bool windows) const {
 
 int Tower::mlp(BlockBuilder& b, int x) const {
     const auto function = b.scope();
-    const Place place = vision(place::mlp);
+    const Place place = in_vision(place::mlp);
     if (v_.gated) {
         const int gate = b.linear(x, "mlp.gate_proj", v_.width, v_.mlp_bias, place);
         const int up = b.linear(x, "mlp.up_proj", v_.width, v_.mlp_bias, place);
@@ -203,7 +201,7 @@ void Tower::merger_weights(BlockBuilder& b, std::string_view module, bool merged
 /// Neighbouring patches side by side, normalised before or after, and two linear modules.
 int Tower::merge(BlockBuilder& b, int x, std::string_view module, bool merged_first) const {
     const auto function = b.scope();
-    const Place place = vision(place::embedding);
+    const Place place = in_vision(place::embedding);
     const auto merged = [&](int patches) {
         const int view = b.tensor("merged patches", v_.merged(), Rows::image_tokens);
         b.op(OpKind::split, "merged patches", place, {patches}, {view}).attributes.same = true;
@@ -263,7 +261,7 @@ Block Tower::merger() const {
 /// [transformers models/glm4v/modeling_glm4v.py Glm4vVisionModel.forward, Glm4vVisionPatchMerger.forward].
 Block Tower::convolution_merger() const {
     BlockBuilder b("merger");
-    const Place place = vision(place::embedding);
+    const Place place = in_vision(place::embedding);
     b.norm_weights("post_layernorm", v_.hidden, v_.norm, kVision);
     int x = b.norm(b.input(v_.hidden, Rows::patches), "post_layernorm", v_.norm);
     const int filter = b.parameter("downsample.weight", {v_.out, v_.hidden, v_.merge, v_.merge}, kVision);

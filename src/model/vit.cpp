@@ -10,9 +10,6 @@ namespace {
 
 constexpr Component kVision = Component::vision;
 
-/// The same places in the ledger as those of text models; the parameters are the vision's.
-constexpr Place vision(Place place) { return {place.term, kVision}; }
-
 Block build_stem(const VitPlan& plan) {
     BlockBuilder b("patch embedding");
     const int pixels = b.tensor("pixel_values", plan.channels * plan.image * plan.image, Rows::images);
@@ -66,7 +63,7 @@ private:
 int VitLayerBuilder::attention(int x) {
     BlockBuilder& b = builder_;
     const auto function = b.scope();
-    const Place place = vision(place::attention);
+    const Place place = in_vision(place::attention);
     const auto projection = [&](std::string_view name) {
         return b.hold(b.linear(x, join("attention", name), plan_.hidden, plan_.qkv_bias, place));
     };
@@ -88,7 +85,7 @@ int VitLayerBuilder::attention(int x) {
 
 int VitLayerBuilder::mlp(int x) {
     const auto function = builder_.scope();
-    const Place place = vision(place::mlp);
+    const Place place = in_vision(place::mlp);
     if (plan_.gated) return gated_mlp(x);
     const int up = builder_.linear(x, "mlp.fc1", plan_.width, true, place);
     const int active = builder_.activation(up, "mlp.activation_fn", plan_.act, place);
@@ -96,7 +93,7 @@ int VitLayerBuilder::mlp(int x) {
 }
 
 int VitLayerBuilder::gated_mlp(int x) {
-    const Place place = vision(place::mlp);
+    const Place place = in_vision(place::mlp);
     const int gate = builder_.linear(x, "mlp.gate_proj", plan_.width, true, place);
     const int up = builder_.linear(x, "mlp.up_proj", plan_.width, true, place);
     const int active = builder_.gated_activation(gate, up, "mlp.act_fn", Act::silu, place);
@@ -144,7 +141,7 @@ Block build_head(const VitPlan& plan, bool bare, bool teacher, std::int64_t labe
     if (bare) {
         int pooled = x;
         if (plan.pooler) {
-            pooled = b.linear(first_token(), "pooler.dense", plan.pooled, true, vision(place::head));
+            pooled = b.linear(first_token(), "pooler.dense", plan.pooled, true, in_vision(place::head));
             pooled = b.hold(b.activation(pooled, "pooler.activation", plan.pooler_act, place::head));
         }
         b.end_base_model();

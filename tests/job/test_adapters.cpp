@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <utility>
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -45,6 +46,14 @@ std::string digest(const std::vector<std::string>& lines) {
     return fmt::format("{:016x}", value);
 }
 
+KeyTree recorded() {
+    const auto text = read_text("tests/differential/adapters.json");
+    REQUIRE(text.ok());
+    auto file = parse_json(*text, "adapters.json");
+    REQUIRE(file.ok());
+    return std::move(file).value();
+}
+
 Result<Model> adapted(const KeyTree& model, KeyTree settings) {
     Spec spec;
     spec.file = "record";
@@ -71,16 +80,13 @@ bool is_known_difference(std::string_view architecture, std::string_view setting
 }  // namespace
 
 TEST_CASE("adapters are PEFT's, tensor by tensor", "[job][adapters]") {
-    const auto text = read_text("tests/differential/adapters.json");
-    REQUIRE(text.ok());
-    const auto file = parse_json(*text, "adapters.json");
-    REQUIRE(file.ok());
+    const KeyTree file = recorded();
     int compared = 0, unsupported = 0;
-    for (const auto& [architecture, model] : file->find("models")->members())
+    for (const auto& [architecture, model] : file.find("models")->members())
         for (const KeyTree& record : model.find("records")->items()) {
             const std::string& setting = record.find("setting")->text();
             INFO(architecture << ", " << setting);
-            const auto made = adapted(model, *file->find("settings")->find(setting));
+            const auto made = adapted(model, *file.find("settings")->find(setting));
             if (!made && !made.errors().any_invalid()) {
                 ++unsupported;
                 continue;
@@ -108,13 +114,10 @@ TEST_CASE("adapters are PEFT's, tensor by tensor", "[job][adapters]") {
 }
 
 TEST_CASE("layers that no name tells apart fare as if each were asked about", "[job][adapters]") {
-    const auto text = read_text("tests/differential/adapters.json");
-    REQUIRE(text.ok());
-    const auto file = parse_json(*text, "adapters.json");
-    REQUIRE(file.ok());
+    const KeyTree file = recorded();
     int compared = 0;
-    for (const auto& [architecture, model] : file->find("models")->members())
-        for (const auto& [setting, settings] : file->find("settings")->members()) {
+    for (const auto& [architecture, model] : file.find("models")->members())
+        for (const auto& [setting, settings] : file.find("settings")->members()) {
             if (settings.find("exclude_modules") != nullptr) continue;
             INFO(architecture << ", " << setting);
             // An excluded name with a digit, which no module has, makes each layer count for itself.
