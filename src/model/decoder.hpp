@@ -41,6 +41,13 @@ enum class QkNorm {
     full,       ///< over all heads together, weight [heads * head_dim]
 };
 
+/// When queries and keys are normalised.
+enum class NormTime {
+    with_projection,    ///< each behind its projection
+    after_projections,  ///< when queries, keys and values are there
+    after_rotation,
+};
+
 /// Declares the parameters of a module whose ops are not modelled yet. Such a plan must say so in
 /// `DecoderPlan::step_unsupported`.
 using WeightsOnly = std::function<void(BlockBuilder& builder)>;
@@ -61,6 +68,9 @@ struct AttentionPlan {
     QkNorm qk_norm = QkNorm::none;
     Norm qk_norm_kind = norms::rms;
     std::string_view q_norm = "q_norm", k_norm = "k_norm";
+    NormTime norm_time = NormTime::with_projection;
+    bool clips = false;                  ///< queries, keys and values are cut to a range (OLMo)
+    std::string_view result_norm;        ///< before the output projection; empty: none
     int rotary = 0;                      ///< which rotary tables; -1: none
     std::int64_t rotary_dim = 0;         ///< see `OpAttributes::rotary_dim`
     Rotation rotation = Rotation::halves;
@@ -89,6 +99,9 @@ struct MlpPlan {
     bool gated = true;
     bool bias = false;
     Act act = Act::silu;
+    std::string_view inner_norm;         ///< before the last projection; empty: none
+    std::string_view inner_dropout;      ///< likewise
+    double inner_dropout_p = 0;
     std::string_view output_dropout;
     double output_dropout_p = 0;
     /// The layer calls the projections itself: no function whose arguments hold the norm's output.
@@ -122,6 +135,7 @@ struct LayerPlan {
     /// The layer keeps the results of attention and feed-forward under names of their own until it
     /// returns (`attn_output = ...`), instead of rebinding `hidden_states`.
     bool names_results = false;
+    bool names_norms = false;            ///< likewise the results of norms
     /// The results of attention and feed-forward are multiplied by a number before they are added.
     bool scales_results = false;
     std::string_view attention_dropout, mlp_dropout;  ///< dropout modules of the layer itself
@@ -140,16 +154,20 @@ struct DecoderPlan {
     std::string_view positions;          ///< learned positions; empty: none
     std::int64_t position_rows = 0;
     bool positions_per_token = false;    ///< position ids are made per sequence of the batch
+    bool positions_buffered = false;     ///< the table of positions is a buffer, not a parameter
     std::string_view embedding_norm;
     std::string_view embedding_dropout;
     double embedding_dropout_p = 0;
     bool embedding_scale = false;
     std::string_view project_in, project_out;
+    bool unused_tables = false;          ///< rotary tables are made though no layer rotates
+    std::string_view stem_norm;          ///< behind the embeddings, whose own name stays; empty: none
     std::string_view layers = "layers";
     std::string_view final_norm = "norm";  ///< empty: none
     std::string_view head = "lm_head";
     bool head_bias = false;
     bool head_scale = false;
+    bool head_input_scale = false;       ///< the hidden states are scaled before the head
     double head_softcap = 0;
     bool base_has_head = false;          ///< the class without a head's name has the head all the same
     bool tied = false;
