@@ -33,6 +33,11 @@ int embeddings(BlockBuilder& b, const EncoderPlan& plan, std::int64_t width) {
         x = b.add(x, positions, "embeddings.sum", place::embedding);
     }
     if (plan.masks_embeddings) add_types();
+    if (plan.task_rows > 0) {
+        const int tasks = b.hold(b.embedding("embeddings.task_type_embeddings", plan.task_rows, width));
+        b.last_op().attributes.own_ids = true;
+        x = b.add(x, tasks, "embeddings.tasks_sum", place::embedding);
+    }
     if (plan.projects_first && width != plan.hidden)
         x = b.linear(x, plan.projection, plan.hidden, false, place::embedding);
     x = b.norm(x, plan.embedding_norm, norms::layer, place::embedding);
@@ -78,7 +83,6 @@ Block build_stem(const EncoderPlan& plan, const std::vector<Tensor>& shared) {
         b.op(OpKind::rotary_tables, name, place::attention, {}, {b.shared(kExtra, shared[kExtra])}, {weight})
             .attributes.rotation = Rotation::sinusoids;
     }
-    if (plan.extra) plan.extra(b);
     return std::move(b).finish(x);
 }
 

@@ -4,7 +4,6 @@
 /// layers that normalise after each residual sum; heads for masked words, classes, or none.
 
 #include <cstdint>
-#include <functional>
 #include <string_view>
 
 #include "membudget/model.hpp"
@@ -65,8 +64,7 @@ struct EncoderPlan {
     std::string_view classifier = "classifier";
     bool classifier_dense = false;           ///< RoBERTa: `classifier.dense`, `classifier.out_proj`
     std::string step_unsupported;
-    /// Set: further parameters of the embeddings.
-    std::function<void(BlockBuilder& builder)> extra;
+    std::int64_t task_rows = 0;              ///< ERNIE: embeddings of tasks; 0: none
     std::int64_t mlm_width = 0;              ///< of the head for masked words; 0: that of the embeddings
 
     AttentionForm form = AttentionForm::shared;

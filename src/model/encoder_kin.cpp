@@ -7,10 +7,7 @@ namespace membudget {
 void configure_ernie(ConfigReader& config, EncoderPlan& plan) {
     configure_bert(config, plan);
     plan.base = "ernie";
-    if (config.flag("use_task_id"))
-        plan.extra = [rows = config.size("task_type_vocab_size"), hidden = plan.hidden](BlockBuilder& b) {
-            b.parameter("embeddings.task_type_embeddings.weight", {rows, hidden}, Component::embedding);
-        };
+    if (config.flag("use_task_id")) plan.task_rows = config.size("task_type_vocab_size");
 }
 
 void configure_roformer(ConfigReader& config, EncoderPlan& plan) {

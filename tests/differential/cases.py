@@ -241,7 +241,8 @@ def narrow_autocast() -> list[dict[str, Any]]:
 
 def all_cases(seed: int) -> list[dict[str, Any]]:
     """What `record.py` runs."""
-    return draw(seed) + adapters() + losses() + towers() + offloads() + narrow_autocast() + vision_language() + towers_of_tiles() + relatives()
+    by_hand = [adapters, losses, towers, offloads, narrow_autocast, vision_language, towers_of_tiles, relatives]
+    return draw(seed) + [case for make in by_hand for case in make()]
 
 
 def main() -> None:
