@@ -1,6 +1,7 @@
 #include "step/states.hpp"
 
 #include <algorithm>
+#include <functional>
 
 #include <fmt/format.h>
 
@@ -27,6 +28,30 @@ std::int64_t numel_of(Shape shape) {
     std::int64_t numel = 1;
     for (const std::int64_t dimension : shape) numel = detail::checked_mul(numel, dimension);
     return numel;
+}
+
+/// Dimensions of a rank's part of a parameter, `room` holding them where it is cut.
+Shape shape_of_shard(const Parameter& parameter, Partition partition, std::int64_t degree,
+                     std::vector<std::int64_t>& room) {
+    if (degree == 1) return parameter.shape;
+    room = shard_shape(parameter.shape, partition, degree);
+    return room;
+}
+
+/// The block's parameters in the order in which the class registers them, which is the optimizer's. In the
+/// layers of Llama and those made after it, attention and MLP come before the norms
+/// [transformers models/llama/modeling_llama.py LlamaDecoderLayer.__init__].
+std::vector<const Parameter*> registered(const Block& block) {
+    std::vector<const Parameter*> out;
+    for (const Parameter& parameter : block.parameters) out.push_back(&parameter);
+    const auto is_attention = [](const Parameter* p) { return p->name.starts_with("self_attn."); };
+    const auto is_norm = [](const Parameter* p) {
+        const std::string_view module = std::string_view(p->name).substr(0, p->name.rfind('.'));
+        return module.ends_with("_layernorm") && module.find('.') == std::string_view::npos;
+    };
+    if (std::any_of(out.begin(), out.end(), is_attention))
+        std::stable_partition(out.begin(), out.end(), std::not_fn(is_norm));
+    return out;
 }
 
 /// What the job chooses for a slot without a type of its own, unless it holds codes.
@@ -104,7 +129,7 @@ std::vector<Event> StateBooks::start() {
     std::vector<Event> events;
     const auto book = [&](std::string_view path, std::string_view padding, const Dtype& type,
                           Partition partition, const char* what) {
-        array(events, {path, padding, &type, partition, what, is_trained}, groups(partition));
+        array(events, {path, padding, &type, partition, what, is_trained}, groups());
     };
     parameters(events);
     master_weights(events);
@@ -186,7 +211,7 @@ bool StateBooks::slots_as_arrays(std::vector<Event>& events) {
     for (std::size_t i = 0; i < types.size(); ++i) {
         const std::string path = "optimizer_states/" + std::string(optimizer.row->slots[i].name);
         array(events, {path, "padding/optimizer_states", types[i], sharding.states, "state", is_trained},
-              groups(sharding.states));
+              groups());
     }
     return true;
 }
@@ -222,8 +247,8 @@ void StateBooks::slots_of(std::vector<Event>& events, const Parameter& parameter
     const Dtype& updated = updated_dtype(job_.precision, parameter);
     const Updater updater = updater_of(optimizer, parameter);
     if (updater.row == nullptr) return;
-    const std::vector<std::int64_t> shape =
-        n > 1 ? shard_shape(parameter.shape, sharding.states, n) : parameter.shape;
+    std::vector<std::int64_t> room;
+    const Shape shape = shape_of_shard(parameter, sharding.states, n, room);
     const std::int64_t numel = numel_of(shape);
     for (std::size_t i = 0; i < updater.row->slots.size(); ++i) {
         const StateSlot& slot = updater.row->slots[i];
@@ -256,7 +281,7 @@ std::vector<Event> StateBooks::optimizer_step() {
         array(copies, {"temporaries/gradient_copy", "padding/gradients", job_.precision.gradient_copy,
                        job_.data.sharding->states, "gradient in the optimizer's type",
                        [&](const Parameter& p) { return p.trainable && follows(job_.precision, p); }},
-              groups(job_.data.sharding->states));
+              groups());
     events.insert(events.end(), copies.begin(), copies.end());
     if (!job_.steady && !job_.optimizer.row->states_at_construction) slots(events);
     if (!job_.optimizer.in_backward) {
@@ -275,6 +300,7 @@ void StateBooks::temporaries(std::vector<Event>& events, bool fallback) {
     std::string_view source;
     std::vector<Event> lists;
     std::vector<Event> scratch;
+    std::vector<std::int64_t> room;
     std::int64_t carried = 0;  // by the tensor before
     const auto drop_carried = [&](std::int64_t size) {
         if (size == 0) return;
@@ -286,16 +312,16 @@ void StateBooks::temporaries(std::vector<Event>& events, bool fallback) {
         // What one tensor carries meets the next one's scratch, also from copy to copy of a block.
         for (std::int64_t copy = 0; copy < std::min<std::int64_t>(section.count, 2); ++copy)
             for (const int index : section.pattern)
-                for (const Parameter& parameter :
-                     job_.model->blocks[static_cast<std::size_t>(index)].parameters) {
+                for (const Parameter* one : registered(job_.model->blocks[static_cast<std::size_t>(index)])) {
+                    const Parameter& parameter = *one;
                     if (!parameter.tied_to.empty() || !parameter.trainable) continue;
                     const Updater updater = updater_of(job_.optimizer, parameter);
                     if (updater.implementation == nullptr || updater.fallback != fallback) continue;
                     const OptimizerImplementation& how = *updater.implementation;
-                    const Dtype& updated = updated_dtype(job_.precision, parameter);
                     source = how.source;
-                    const std::vector<std::int64_t> shape =
-                        n > 1 ? shard_shape(parameter.shape, sharding.states, n) : parameter.shape;
+                    if (copy > 0 && how.tensor_scratch == nullptr) continue;
+                    const Dtype& updated = updated_dtype(job_.precision, parameter);
+                    const Shape shape = shape_of_shard(parameter, sharding.states, n, room);
                     const std::int64_t numel = numel_of(shape);
                     const int tenths = job_.steady ? how.list_copies_tenths : how.list_copies_tenths_first;
                     if (copy == 0 && tenths > 0)
