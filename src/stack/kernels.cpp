@@ -95,8 +95,6 @@ constexpr Kernel kKernels[] = {
      "derivatives.yaml: clamp; transformers models/olmo/modeling_olmo.py OlmoAttention.forward"},
     {"torch", OpKind::drop_path, "x / keep, times a random number for each sample", kernel::drop_path,
      "transformers models/swin/modeling_swin.py drop_path"},
-    {"torch", OpKind::rearrange, "a copy whose gradient is copied back", kernel::rearrange,
-     "transformers models/swin/modeling_swin.py window_partition, window_reverse"},
     {"torch", OpKind::dropout, "CUDA: a byte per element; CPU: a mask of the input's type",
      kernel::dropout, "aten/src/ATen/native/Dropout.cpp"},
     {"eager", OpKind::causal_lm_loss, "logits.float(), log-softmax, negative log-likelihood",

@@ -30,7 +30,6 @@ void softcap(KernelCall& call);
 // kernels_elementwise.cpp
 void clip(KernelCall& call);
 void drop_path(KernelCall& call);
-void rearrange(KernelCall& call);
 /// The activation xIELU (arXiv:2411.13010), whose two parameters are trained.
 [[nodiscard]] Ref xielu(KernelCall& call, const Ref& x);
 

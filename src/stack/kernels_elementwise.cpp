@@ -38,11 +38,6 @@ void drop_path(KernelCall& call) {
     call.out(0, tape.mul(std::move(scaled), kept));
 }
 
-void rearrange(KernelCall& call) {
-    Tape& tape = call.tape;
-    call.out(0, tape.copy(tape.view(call.in(0), Tape::ViewGradient::copy)));
-}
-
 namespace {
 
 /// torch.min(x, number): ties share the gradient [derivatives.yaml: minimum].
