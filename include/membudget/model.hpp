@@ -203,6 +203,23 @@ enum class RouterForm {
     gpt_oss,      ///< the best logits, their softmax in their type; experts clamp and interleave
     deepseek_v2,  ///< softmax in fp32 from fp32 inputs
     deepseek_v3,  ///< sigmoid in fp32 from fp32 inputs, groups of experts
+    minimax,      ///< sigmoid of fp32 logits, normalised in place
+    hunyuan,      ///< sigmoid in fp32 from fp32 inputs, divided by its sum
+    afmoe,        ///< sigmoid of fp32 logits, divided by its sum
+    cohere,       ///< the best logits, their softmax in fp32, cast back
+    cohere_sigmoid,  ///< the best logits, their sigmoid, divided by its sum if the config says so
+    ernie,        ///< softmax in fp32 outside autocast, divided by its sum, cast back
+    llama4,       ///< sigmoid of the best logits among -inf; experts run over all tokens
+    dbrx,         ///< softmax in its type, divided by its norm
+    phimoe,       ///< sparsemixer: two experts, sampled one after the other
+};
+/// When a mixture runs its shared expert, and how it joins the others.
+enum class SharedExpert {
+    last,     ///< after them: x = routed + shared(x)
+    first,    ///< before the router
+    between,  ///< between the router and the experts
+    wide,     ///< after them, added in fp32
+    mean,     ///< after them, half the sum
 };
 
 /// What a classifier is trained for [transformers loss/loss_utils.py ForSequenceClassificationLoss].
@@ -269,7 +286,9 @@ struct OpAttributes {
     Problem problem = Problem::single_label;
     bool normalised = false;         ///< the weights of a token's experts sum to 1
     bool expert_bias = false;
-    bool shared_gate = false;        ///< the shared expert has a gate, and runs first
+    SharedExpert shared = SharedExpert::last;
+    bool shared_gate = false;        ///< the shared expert has a gate
+    bool shared_bias = false;        ///< the shared expert's modules have biases
 };
 
 /// A low-rank adapter on a linear module or an embedding.

@@ -61,6 +61,7 @@ struct AttentionPlan {
     QkNorm qk_norm = QkNorm::none;
     Norm qk_norm_kind = norms::rms;
     std::string_view q_norm = "q_norm", k_norm = "k_norm";
+    bool norms_last = false;             ///< queries and keys are normalised when all three are projected
     int rotary = 0;                      ///< which rotary tables; -1: none
     std::int64_t rotary_dim = 0;         ///< see `OpAttributes::rotary_dim`
     Rotation rotation = Rotation::halves;
@@ -70,6 +71,7 @@ struct AttentionPlan {
     bool alibi = false;
     bool sinks = false;                  ///< one learned score per head beside those of the keys
     bool gated = false;                  ///< the query projection also makes a gate of its width
+    std::string_view gate;               ///< a projection whose sigmoid multiplies the heads' results; empty: none
     bool scales_query = false;           ///< the query is scaled by an op of its own
     std::int64_t window = 0;
     double softcap = 0;
@@ -100,6 +102,8 @@ struct MlpPlan {
         bool shared_gate = false;        ///< the shared expert has a sigmoid gate
         bool shared_bias = false;        ///< the shared expert's modules have biases
         RouterForm form = RouterForm::mixtral;
+        SharedExpert sharing = SharedExpert::last;
+        bool wide_router = false;        ///< the class keeps the router's weight in fp32
         bool normalised = false;         ///< see `OpAttributes::normalised`
         bool router_bias = false;
         std::string_view correction;     ///< a parameter [1, count] that the class freezes; empty: none
@@ -113,11 +117,15 @@ struct MlpPlan {
     } experts;
 };
 
+/// Builds what runs beside the feed-forward network on the same input, and the sum of both results.
+using BuildBeside = std::function<int(BlockBuilder& builder, int x, int result)>;
+
 struct LayerPlan {
     Arrangement arrangement = Arrangement::pre_norm;
     std::string_view norms[4] = {"input_layernorm", "post_attention_layernorm", "", ""};
     AttentionPlan attention;
     MlpPlan mlp;
+    BuildBeside beside_mlp;              ///< set: a second network beside `mlp`
     WeightsOnly extra;                   ///< set: parameters of further modules
     /// The layer keeps the results of attention and feed-forward under names of their own until it
     /// returns (`attn_output = ...`), instead of rebinding `hidden_states`.

@@ -25,6 +25,7 @@ private:
     int experts(int x);
     void projections(int x, int& q, int& k, int& v);
     int head_norm(int x, std::string_view name, std::int64_t heads);
+    int gated_context(int context, int gate);
 
     int norm(int x, int which) { return builder_.norm(x, layer_.norms[which], plan_.norm); }
     int shared(int index) {
@@ -108,11 +109,20 @@ void LayerBuilder::projections(int x, int& q, int& k, int& v) {
         q = builder_.linear(x, in_attention(a.q), a.gated ? 2 * q_width : q_width, a.bias,
                             place::attention);
         if (a.scales_query) q = builder_.scale(q, in_attention("scaling"), place::attention);
-        if (a.qk_norm != QkNorm::none) q = head_norm(q, a.q_norm, a.heads);
+        const bool norms_now = a.qk_norm != QkNorm::none && !a.norms_last;
+        if (norms_now) q = head_norm(q, a.q_norm, a.heads);
         k = builder_.linear(x, in_attention(a.k), kv_width, a.bias, place::attention);
-        if (a.qk_norm != QkNorm::none) k = head_norm(k, a.k_norm, a.kv_heads);
+        if (norms_now) k = head_norm(k, a.k_norm, a.kv_heads);
         v = builder_.linear(x, in_attention(a.v), value_width, a.bias, place::attention);
     }
+}
+
+/// context * sigmoid(gate): the heads' results keep their name until the product takes it.
+int LayerBuilder::gated_context(int context, int gate) {
+    const int open = builder_.activation(gate, in_attention("gate_act"), Act::sigmoid, place::attention);
+    const int product = builder_.tensor(in_attention("gated"), builder_.width(context));
+    builder_.op(OpKind::multiply, in_attention("gated"), place::attention, {context, open}, {product});
+    return product;
 }
 
 int LayerBuilder::attention(int x, int residual) {
@@ -135,6 +145,13 @@ int LayerBuilder::attention(int x, int residual) {
     int k = -1;
     int v = -1;
     projections(x, q, k, v);
+    const int gate = a.gate.empty() ? -1
+                                    : builder_.hold(builder_.linear(x, in_attention(a.gate), a.heads * a.head_dim,
+                                                                    false, place::attention));
+    if (a.qk_norm != QkNorm::none && a.norms_last) {
+        q = head_norm(q, a.q_norm, a.heads);
+        k = head_norm(k, a.k_norm, a.kv_heads);
+    }
 
     OpAttributes attributes;
     attributes.heads = a.heads;
@@ -171,9 +188,10 @@ int LayerBuilder::attention(int x, int residual) {
     attributes.bias = a.alibi;
     attributes.softmax_in_dtype = a.softmax_in_dtype;
     const int mask = shared(a.window > 0 ? ids_.window_mask : ids_.full_mask);
-    const int context = builder_.tensor(in_attention("attention"), a.heads * attributes.value_dim);
+    int context = builder_.tensor(in_attention("attention"), a.heads * attributes.value_dim);
     builder_.op(OpKind::attention, in_attention("attention"), place::attention, {q, k, v, mask},
                 {context}, std::move(parameters)).attributes = attributes;
+    if (gate >= 0) context = gated_context(context, gate);
     int out = builder_.linear(context, in_attention(a.o), plan_.hidden, a.output_bias,
                               place::attention);
     if (!a.output_dropout.empty())
@@ -192,7 +210,8 @@ int LayerBuilder::mlp(int x, int residual) {
         m.weights(builder_);
         return x;
     }
-    if (m.experts.count > 0) return experts(x);
+    if (m.experts.count > 0)
+        return layer_.beside_mlp ? layer_.beside_mlp(builder_, x, builder_.hold(experts(x))) : experts(x);
     const auto function = builder_.scope();
     int out = m.gated ? gated_mlp(x) : plain_mlp(x);
     if (!m.output_dropout.empty())
@@ -241,6 +260,7 @@ int LayerBuilder::experts(int x) {
     };
     std::vector<int> parameters =
         builder_.linear_weights(in_mlp(e.router), hidden, e.count, e.router_bias, Component::router);
+    if (e.wide_router) builder_.parameter_named(join(in_mlp(e.router), "weight")).dtype = &dtype::fp32;
     if (!e.correction.empty()) {
         const std::string name = in_mlp(e.correction);
         builder_.parameter(name, {1, e.count}, Component::router);
@@ -282,7 +302,9 @@ int LayerBuilder::experts(int x) {
     attributes.router = e.form;
     attributes.normalised = e.normalised;
     attributes.expert_bias = e.biased;
+    attributes.shared = e.sharing;
     attributes.shared_gate = e.shared_gate;
+    attributes.shared_bias = e.shared_bias;
     return out;
 }
 

@@ -941,7 +941,7 @@ constexpr Family kFamilies[] = {
      build_decoder_family<configure_flex_olmo>,
      "vocab_size=100352 hidden_size=4096 intermediate_size=11008 num_hidden_layers=32 num_attention_heads=32 "
      "num_key_value_heads attention_bias=false num_experts_per_tok=5 num_experts|num_local_experts=7 "
-     "hidden_act=silu tie_word_embeddings=false attention_dropout=0.0",
+     "hidden_act=silu tie_word_embeddings=false attention_dropout=0.0 norm_topk_prob=false",
      kStoredExperts},
     {"exaone_moe",
      "ExaoneMoeForCausalLM ExaoneMoeModel",
@@ -951,7 +951,7 @@ constexpr Family kFamilies[] = {
      "vocab_size=102400 hidden_size=4096 intermediate_size=16384 num_hidden_layers=32 num_attention_heads=32 "
      "num_key_value_heads=32 head_dim num_experts=128 num_experts_per_tok=8 moe_intermediate_size=1024 "
      "num_shared_experts=1 first_k_dense_replace=1 mlp_layer_types hidden_act=silu tie_word_embeddings=false "
-     "attention_dropout=0.0",
+     "attention_dropout=0.0 norm_topk_prob=true sliding_window=4096 sliding_window_pattern=4 layer_types",
      kStoredExperts},
     {"sarvam_moe",
      "SarvamMoEForCausalLM Glm4MoeForCausalLM",
@@ -963,7 +963,7 @@ constexpr Family kFamilies[] = {
      "num_experts_per_tok=6 n_shared_experts|num_shared_experts=1 "
      "n_routed_experts|num_experts|num_local_experts=128 first_k_dense_replace=1 use_qk_norm=true "
      "partial_rotary_factor=1.0 rope_parameters hidden_act=silu tie_word_embeddings=false "
-     "attention_dropout=0.0",
+     "attention_dropout=0.0 norm_topk_prob=true",
      kStoredSarvamMoe},
     {"sarvam_mla",
      "SarvamMLAForCausalLM DeepseekV3ForCausalLM",
@@ -983,7 +983,8 @@ constexpr Family kFamilies[] = {
      build_decoder_family<configure_solar_open>,
      "vocab_size=196608 hidden_size=4096 num_hidden_layers=48 num_attention_heads=64 num_key_value_heads=8 "
      "head_dim=128 tie_word_embeddings=false attention_bias=false moe_intermediate_size=1280 "
-     "num_experts_per_tok=8 n_shared_experts=1 n_routed_experts|num_local_experts=128",
+     "num_experts_per_tok=8 n_shared_experts=1 n_routed_experts|num_local_experts=128 "
+     "hidden_act=silu attention_dropout=0.0 norm_topk_prob=true",
      kStoredExperts},
     {"hy_v3",
      "HYV3ForCausalLM HYV3Model",
@@ -993,7 +994,7 @@ constexpr Family kFamilies[] = {
      "vocab_size=120832 hidden_size=4096 intermediate_size=13312 num_hidden_layers=80 num_attention_heads=64 "
      "num_key_value_heads=8 head_dim=128 attention_bias=false mlp_bias=false num_experts=192 "
      "num_experts_per_tok=8 num_shared_experts=1 moe_intermediate_size=1536 mlp_layer_types hidden_act=silu "
-     "tie_word_embeddings=false attention_dropout=0.0",
+     "tie_word_embeddings=false attention_dropout=0.0 enable_moe_fp32_combine=true",
      kStoredHyV3},
     {"mellum",
      "MellumForCausalLM MellumModel",
@@ -1003,7 +1004,7 @@ constexpr Family kFamilies[] = {
      "vocab_size=98304 hidden_size=2304 intermediate_size=7168 num_hidden_layers=28 num_attention_heads=32 "
      "num_key_value_heads=4 head_dim=128 attention_bias=false num_local_experts|num_experts=64 "
      "num_experts_per_tok=8 moe_intermediate_size=896 mlp_layer_types hidden_act=silu "
-     "tie_word_embeddings=false attention_dropout=0.0",
+     "tie_word_embeddings=false attention_dropout=0.0 norm_topk_prob=true sliding_window=1024 layer_types",
      kStoredExperts},
     {"cohere2_moe",
      "Cohere2MoeForCausalLM Cohere2MoeModel",
@@ -1013,7 +1014,9 @@ constexpr Family kFamilies[] = {
      "vocab_size=256000 hidden_size=8192 intermediate_size=22528 num_hidden_layers=40 num_attention_heads=64 "
      "num_key_value_heads head_dim=128 hidden_act=silu tie_word_embeddings=true attention_bias=false "
      "attention_dropout=0.0 num_experts_per_tok=2 num_experts=8 num_shared_experts=0 "
-     "prefix_dense_intermediate_size mlp_layer_types first_k_dense_replace=0",
+     "prefix_dense_intermediate_size mlp_layer_types first_k_dense_replace=0 norm_topk_prob=true "
+     "expert_selection_fn=softmax shared_expert_combination_strategy=average sliding_window=4096 layer_types "
+     "sliding_window_pattern=4 prefix_dense_sliding_window_pattern=1 rms_norm_eps",
      kStoredExperts},
     {"afmoe",
      "AfmoeForCausalLM AfmoeModel",
@@ -1023,7 +1026,7 @@ constexpr Family kFamilies[] = {
      "vocab_size=200192 hidden_size=2048 intermediate_size=6144 num_hidden_layers=32 num_attention_heads=16 "
      "num_key_value_heads head_dim=128 attention_bias=false moe_intermediate_size=1408 num_dense_layers=1 "
      "num_experts=64 num_experts_per_tok=6 num_shared_experts=2 hidden_act=silu tie_word_embeddings=false "
-     "attention_dropout=0.0",
+     "attention_dropout=0.0 mup_enabled=false sliding_window=1024 layer_types global_attn_every_n_layers=4",
      kStoredExperts},
     {"hunyuan_v1_moe",
      "HunYuanMoEV1ForCausalLM HunYuanMoEV1Model",
@@ -1129,7 +1132,7 @@ constexpr Family kFamilies[] = {
      "tie_word_embeddings=false attention_bias=false attention_dropout=0.0 "
      "moe_intermediate_size=1408 num_experts_per_tok=8 n_shared_experts=1 "
      "n_routed_experts|num_local_experts=128 first_k_dense_replace=1 use_qk_norm=false "
-     "partial_rotary_factor rope_parameters",
+     "norm_topk_prob=true partial_rotary_factor rope_parameters",
      kStoredExperts},
     {"minimax_m2",
      "MiniMaxM2ForCausalLM MiniMaxM2Model",
@@ -1139,7 +1142,7 @@ constexpr Family kFamilies[] = {
      "vocab_size=200064 hidden_size=3072 intermediate_size=1536 num_hidden_layers=62 "
      "num_attention_heads=48 num_key_value_heads=8 head_dim=128 hidden_act=silu "
      "tie_word_embeddings=false attention_dropout=0.0 rotary_dim num_experts_per_tok=8 "
-     "num_local_experts|num_experts=256",
+     "num_local_experts|num_experts=256 partial_rotary_factor rope_parameters",
      kStoredMixtral},
     {"minimax",
      "MiniMaxForCausalLM MiniMaxModel",

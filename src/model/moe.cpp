@@ -1,6 +1,7 @@
 #include "model/moe.hpp"
 
 #include <algorithm>
+#include <utility>
 
 #include "model/llama_like.hpp"
 
@@ -29,6 +30,24 @@ void mix_experts(DecoderPlan& plan, const MlpPlan& experts, const std::vector<bo
     std::vector<int> kinds;
     for (const bool has_experts : sparse) kinds.push_back(has_experts ? 1 : 0);
     assign_kinds(plan, std::move(kinds));
+}
+
+void mix_experts(DecoderPlan& plan, const MlpPlan& experts, const std::vector<bool>& sparse,
+                 const std::vector<bool>& windowed, std::int64_t window) {
+    std::vector<std::pair<bool, bool>> layers;
+    for (std::size_t i = 0; i < std::min(sparse.size(), windowed.size()); ++i) layers.emplace_back(sparse[i], windowed[i]);
+    plan_layers(plan, layers, [&, dense = plan.layer()](const auto& key) {
+        LayerPlan layer = dense;
+        if (key.first) layer.mlp = experts;
+        if (key.second) layer.attention.window = window;
+        return layer;
+    });
+}
+
+void route_as_deepseek(ConfigReader& config, MlpPlan::Experts& experts) {
+    experts.form = RouterForm::deepseek_v3;
+    experts.wide_router = true;
+    experts.normalised = !config.knows("norm_topk_prob") || config.flag("norm_topk_prob");
 }
 
 std::vector<bool> qwen_sparse_layers(ConfigReader& config, std::int64_t layers,
@@ -196,8 +215,9 @@ void configure_glm4_moe(ConfigReader& config, DecoderPlan& plan) {
     attention.dropout = config.probability("attention_dropout");
     attention.rotary_dim = read_rotary_dim(config, attention.head_dim, 0.5);
     if (config.knows("use_qk_norm") && config.flag("use_qk_norm")) attention.qk_norm = QkNorm::per_head;
+    attention.norms_last = true;
     read_deepseek_experts(config, plan);
-    plan.step_unsupported = kNoKernel;
+    for (LayerPlan& layer : plan.kinds) route_as_deepseek(config, layer.mlp.experts);
 }
 
 void configure_minimax_m2(ConfigReader& config, DecoderPlan& plan) {
@@ -205,8 +225,9 @@ void configure_minimax_m2(ConfigReader& config, DecoderPlan& plan) {
     AttentionPlan& attention = plan.layer().attention;
     attention.qk_norm = QkNorm::full;
     attention.rotary_dim = config.size_or("rotary_dim", 0);
+    if (attention.rotary_dim == 0) attention.rotary_dim = read_rotary_dim(config, attention.head_dim, 1);
     read_experts(config, plan.layer().mlp, "num_local_experts", "intermediate_size");
-    plan.step_unsupported = kNoKernel;
+    plan.layer().mlp.experts.form = RouterForm::minimax;
 }
 
 void configure_llama4(ConfigReader& config, DecoderPlan& plan) {

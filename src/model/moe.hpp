@@ -16,6 +16,13 @@ void read_experts(ConfigReader& config, MlpPlan& mlp, std::string_view count, st
 /// `sparse` says for each layer which it is.
 void mix_experts(DecoderPlan& plan, const MlpPlan& experts, const std::vector<bool>& sparse);
 
+/// The same, where some layers have a window too.
+void mix_experts(DecoderPlan& plan, const MlpPlan& experts, const std::vector<bool>& sparse,
+                 const std::vector<bool>& windowed, std::int64_t window);
+
+/// Sigmoid routing in fp32 with groups of experts, as DeepSeek-V3 and its kin do it.
+void route_as_deepseek(ConfigReader& config, MlpPlan::Experts& experts);
+
 void configure_mixtral(ConfigReader& config, DecoderPlan& plan);
 void configure_qwen2_moe(ConfigReader& config, DecoderPlan& plan);
 void configure_qwen3_moe(ConfigReader& config, DecoderPlan& plan);
