@@ -174,6 +174,7 @@ enum class NormStyle {
 enum class Rotation {
     halves,       ///< Llama, NeoX: the second half crosses with the first
     halves_wide,  ///< ModernBERT: the same in fp32
+    halves_mixed, ///< OLMo 2: the same with tables in fp32, which make the products so
     halves_cast,  ///< Qwen2-VL's tower: the same in fp32, of one copy each
     pairs,        ///< GLM: neighbours cross; the tables are interleaved in each layer
     pairs_apart,  ///< GPT-J: before heads are transposed, with tables interleaved for each tensor
@@ -181,6 +182,7 @@ enum class Rotation {
     chunks,       ///< gpt-oss: halves, each a difference or a sum of products, concatenated
     latent,       ///< DeepSeek-V3: a part of each query head and the one key that all heads share
     latent_complex,  ///< DeepSeek-V2: the same as complex products in fp32
+    complex,      ///< Llama 4: complex products in fp32, before heads are transposed
 };
 
 /// Who writes the attention of a class.
@@ -262,6 +264,10 @@ struct OpAttributes {
     bool hookless = false;           ///< of patches: the class does not say that they are its input embeddings
     std::int64_t image_window = 0;   ///< side of such a window in tokens of the text; 0: none
     bool widened = false;            ///< of a loss: the logits are cast to fp32 first
+    std::int64_t routers = 0;        ///< of a loss: so many routers' logits join it, to even out the experts' load
+    bool wide_routers = false;       ///< of a loss: those logits are in fp32
+    bool keeps_logits = false;       ///< of a mixture: its router's logits are a field of the model's outputs
+    bool by_position = false;        ///< of a scale: by a number for each position, in fp32
     bool in_place = false;           ///< of an add: writes its first input
     bool weight_copied = false;      ///< of a linear: autocast copies the weight at each use
     bool causal = true;

@@ -61,6 +61,8 @@ struct AttentionPlan {
     QkNorm qk_norm = QkNorm::none;
     Norm qk_norm_kind = norms::rms;
     std::string_view q_norm = "q_norm", k_norm = "k_norm";
+    bool norms_rotated = false;          ///< queries and keys are normalised after the rotation
+    bool by_position = false;            ///< queries are multiplied by a number for each position
     bool norms_last = false;             ///< queries and keys are normalised when all three are projected
     int rotary = 0;                      ///< which rotary tables; -1: none
     std::int64_t rotary_dim = 0;         ///< see `OpAttributes::rotary_dim`
@@ -158,6 +160,7 @@ struct DecoderPlan {
     std::string_view head = "lm_head";
     bool head_bias = false;
     bool head_scale = false;
+    bool router_loss = false;            ///< the routers' logits are kept, and a loss of them is added
     double head_softcap = 0;
     bool base_has_head = false;          ///< the class without a head's name has the head all the same
     bool tied = false;

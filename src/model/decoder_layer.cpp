@@ -22,7 +22,7 @@ private:
     int falcon_layer(int x);
     int plain_mlp(int x);
     int gated_mlp(int x);
-    int experts(int x);
+    int experts(int x) { return mixture_of_experts(builder_, layer_.mlp, x, plan_.hidden, plan_.router_loss); }
     void projections(int x, int& q, int& k, int& v);
     int head_norm(int x, std::string_view name, std::int64_t heads);
     int gated_context(int context, int gate);
@@ -109,7 +109,7 @@ void LayerBuilder::projections(int x, int& q, int& k, int& v) {
         q = builder_.linear(x, in_attention(a.q), a.gated ? 2 * q_width : q_width, a.bias,
                             place::attention);
         if (a.scales_query) q = builder_.scale(q, in_attention("scaling"), place::attention);
-        const bool norms_now = a.qk_norm != QkNorm::none && !a.norms_last;
+        const bool norms_now = a.qk_norm != QkNorm::none && !a.norms_last && !a.norms_rotated;
         if (norms_now) q = head_norm(q, a.q_norm, a.heads);
         k = builder_.linear(x, in_attention(a.k), kv_width, a.bias, place::attention);
         if (norms_now) k = head_norm(k, a.k_norm, a.kv_heads);
@@ -148,10 +148,12 @@ int LayerBuilder::attention(int x, int residual) {
     const int gate = a.gate.empty() ? -1
                                     : builder_.hold(builder_.linear(x, in_attention(a.gate), a.heads * a.head_dim,
                                                                     false, place::attention));
-    if (a.qk_norm != QkNorm::none && a.norms_last) {
+    const auto normalise = [&] {
+        if (a.qk_norm == QkNorm::none) return;
         q = head_norm(q, a.q_norm, a.heads);
         k = head_norm(k, a.k_norm, a.kv_heads);
-    }
+    };
+    if (a.norms_last) normalise();
 
     OpAttributes attributes;
     attributes.heads = a.heads;
@@ -176,6 +178,11 @@ int LayerBuilder::attention(int x, int residual) {
                     {rotated_q, rotated_k}).attributes = attributes;
         q = rotated_q;
         k = rotated_k;
+    }
+    if (a.norms_rotated) normalise();
+    if (a.by_position) {
+        q = builder_.scale(q, in_attention("attn_scales"), place::attention);
+        builder_.last_op().attributes.by_position = true;
     }
     builder_.hold(q);
     builder_.hold(k);
@@ -246,66 +253,6 @@ int LayerBuilder::gated_mlp(int x) {
     }
     const int product = builder_.gated_activation(gate, up, in_mlp(m.act_name), m.act, place::mlp);
     return builder_.linear(product, in_mlp(m.down), plan_.hidden, m.bias, place::mlp);
-}
-
-int LayerBuilder::experts(int x) {
-    const MlpPlan::Experts& e = layer_.mlp.experts;
-    const std::int64_t hidden = plan_.hidden;
-    const auto matrices = [&](std::string_view name, std::int64_t in, std::int64_t out) {
-        std::vector<std::int64_t> shape =
-            e.transposed ? std::vector<std::int64_t>{e.count, in, out}
-                         : std::vector<std::int64_t>{e.count, out, in};
-        return builder_.parameter(in_mlp(join(e.experts, name)), std::move(shape),
-                                  Component::experts);
-    };
-    std::vector<int> parameters =
-        builder_.linear_weights(in_mlp(e.router), hidden, e.count, e.router_bias, Component::router);
-    if (e.wide_router) builder_.parameter_named(join(in_mlp(e.router), "weight")).dtype = &dtype::fp32;
-    if (!e.correction.empty()) {
-        const std::string name = in_mlp(e.correction);
-        builder_.parameter(name, {1, e.count}, Component::router);
-        builder_.parameter_named(name).trainable = false;
-    }
-    parameters.push_back(matrices("gate_up_proj", hidden, 2 * e.width));
-    if (e.biased)
-        parameters.push_back(builder_.parameter(in_mlp(join(e.experts, "gate_up_proj_bias")),
-                                                {e.count, 2 * e.width}, Component::experts));
-    parameters.push_back(matrices("down_proj", e.width, hidden));
-    if (e.biased)
-        parameters.push_back(builder_.parameter(in_mlp(join(e.experts, "down_proj_bias")),
-                                                {e.count, hidden}, Component::experts));
-    if (e.shared_width > 0) {
-        const auto projection = [&](std::string_view name, std::int64_t in, std::int64_t out) {
-            const std::vector<int> made =
-                builder_.linear_weights(join(in_mlp(e.shared), name), in, out, e.shared_bias, Component::mlp);
-            parameters.insert(parameters.end(), made.begin(), made.end());
-        };
-        if (!e.shared_gate_up.empty()) {
-            projection(e.shared_gate_up, hidden, 2 * e.shared_width);
-        } else {
-            projection("gate_proj", hidden, e.shared_width);
-            projection("up_proj", hidden, e.shared_width);
-        }
-        projection("down_proj", e.shared_width, hidden);
-        if (e.shared_gate)
-            parameters.push_back(builder_.parameter(in_mlp(join(e.shared_gate_name, "weight")),
-                                                    {1, hidden}, Component::router));
-    }
-    const int out = builder_.tensor(std::string(layer_.mlp.module), hidden);
-    OpAttributes& attributes = builder_.op(OpKind::moe, std::string(layer_.mlp.module), place::mlp,
-                                           {x}, {out}, std::move(parameters)).attributes;
-    attributes.experts = e.count;
-    attributes.experts_per_token = e.per_token;
-    attributes.expert_width = e.width;
-    attributes.shared_width = e.shared_width;
-    attributes.act = layer_.mlp.act;
-    attributes.router = e.form;
-    attributes.normalised = e.normalised;
-    attributes.expert_bias = e.biased;
-    attributes.shared = e.sharing;
-    attributes.shared_gate = e.shared_gate;
-    attributes.shared_bias = e.shared_bias;
-    return out;
 }
 
 int LayerBuilder::adding_layer(int x, bool attention_adds) {

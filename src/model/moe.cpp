@@ -61,6 +61,20 @@ std::vector<bool> qwen_sparse_layers(ConfigReader& config, std::int64_t layers,
     return sparse;
 }
 
+std::vector<bool> listed_sparse_layers(ConfigReader& config, std::int64_t layers, std::int64_t trailing) {
+    std::vector<bool> out;
+    for (const std::string& word : layer_words(config, "mlp_layer_types", layers, trailing))
+        out.push_back(word == "sparse");
+    if (!out.empty() || !config.knows("moe_layer_freq") || config.raw("moe_layer_freq") == nullptr) return out;
+    const std::vector<std::int64_t> frequencies = config.sizes("moe_layer_freq");
+    if (static_cast<std::int64_t>(frequencies.size()) != layers) {
+        config.invalid("moe_layer_freq", "expected one entry per layer (" + std::to_string(layers) + ")");
+        return std::vector<bool>(static_cast<std::size_t>(layers));
+    }
+    for (const std::int64_t frequency : frequencies) out.push_back(frequency != 0);
+    return out;
+}
+
 void configure_mixtral(ConfigReader& config, DecoderPlan& plan) {
     read_llama(config, plan);
     plan.layer().attention.window = config.size_or("sliding_window", 0);
@@ -233,12 +247,19 @@ void configure_minimax_m2(ConfigReader& config, DecoderPlan& plan) {
 void configure_llama4(ConfigReader& config, DecoderPlan& plan) {
     read_llama(config, plan);
     LayerPlan& layer = plan.layer();
+    layer.names_results = true;
+    AttentionPlan& attention = layer.attention;
+    attention.rotation = Rotation::complex;
+    attention.softmax_in_dtype = true;
+    attention.norms_rotated = true;
+    attention.qk_norm_kind = {OpKind::rms_norm, NormStyle::no_weight, false, false};
     layer.mlp.module = "feed_forward";
     MlpPlan experts = layer.mlp;
     read_experts(config, experts, "num_local_experts", "intermediate_size");
     experts.experts.router = "router";
     experts.experts.transposed = true;
     experts.experts.shared_width = experts.experts.width;
+    experts.experts.form = RouterForm::llama4;
     // Dense layers have a width of their own.
     layer.mlp.width = config.size("intermediate_size_mlp");
     const std::vector<std::int64_t> listed = config.sizes("moe_layers");
@@ -248,8 +269,33 @@ void configure_llama4(ConfigReader& config, DecoderPlan& plan) {
         sparse.push_back(config.raw("moe_layers") != nullptr
                              ? std::find(listed.begin(), listed.end(), i) != listed.end()
                              : (i + 1) % step == 0);
-    mix_experts(plan, experts, sparse);
-    plan.step_unsupported = "chunked attention and the experts of a mixture are not modelled yet";
+    // Despite its name, an entry of 1 says that the layer rotates; such layers see chunks of the sequence.
+    const std::vector<std::int64_t> given = config.sizes("no_rope_layers");
+    if (!given.empty() && static_cast<std::int64_t>(given.size()) != plan.layer_count && config.diagnostics().empty())
+        config.invalid("no_rope_layers", "expected one entry per layer (" + std::to_string(plan.layer_count) +
+                                             "); got " + std::to_string(given.size()));
+    const std::int64_t interval = config.size("no_rope_layer_interval", kLargestCount);
+    const std::int64_t chunk = config.size_or("attention_chunk_size", 0);
+    const bool norms = config.flag("use_qk_norm"), tuned = config.flag("attn_temperature_tuning");
+    const std::vector<std::string> types = layer_words(config, "layer_types", plan.layer_count);
+    struct Kind {
+        bool sparse = false, rotates = false, chunked = false;
+        bool operator==(const Kind&) const = default;
+    };
+    std::vector<Kind> kinds;
+    for (std::size_t i = 0; i < sparse.size(); ++i) {
+        const bool rotates = i < given.size() ? given[i] != 0 : (static_cast<std::int64_t>(i) + 1) % interval != 0;
+        kinds.push_back({sparse[i], rotates, types.empty() ? rotates && chunk > 0 : types[i] == "chunked_attention"});
+    }
+    plan_layers(plan, kinds, [&, dense = plan.layer()](const Kind& kind) {
+        LayerPlan made = dense;
+        if (kind.sparse) made.mlp = experts;
+        if (kind.chunked) made.attention.window = chunk;
+        if (!kind.rotates) made.attention.rotary = -1;
+        if (kind.rotates && norms) made.attention.qk_norm = QkNorm::per_head;
+        made.attention.by_position = !kind.rotates && tuned;
+        return made;
+    });
 }
 
 }  // namespace membudget

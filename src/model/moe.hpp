@@ -57,6 +57,10 @@ void read_deepseek_experts(ConfigReader& config, DecoderPlan& plan);
 /// The network beside Granite's experts, where it has one.
 [[nodiscard]] WeightsOnly granite_shared_mlp(ConfigReader& config, std::int64_t hidden);
 
+/// Whether each layer has experts: the words of `mlp_layer_types`, else the numbers of `moe_layer_freq`, of which
+/// 0 stands for a dense layer; empty where the file has neither.
+[[nodiscard]] std::vector<bool> listed_sparse_layers(ConfigReader& config, std::int64_t layers, std::int64_t trailing = 0);
+
 /// Whether layer i has experts by the rule of Qwen: every `decoder_sparse_step`-th layer that
 /// `mlp_only_layers` does not name.
 [[nodiscard]] std::vector<bool> qwen_sparse_layers(ConfigReader& config, std::int64_t layers,

@@ -186,6 +186,33 @@ Ref shared_expert(Mixture& m, const Ref& x) {
     return project(std::move(product), down, m.a.shared_width, m.hidden);
 }
 
+/// Llama 4 [models/llama4/modeling_llama4.py Llama4TextMoe.forward]: every expert runs over all tokens, which
+/// the router has multiplied by their weights, nearly all zero.
+void all_experts(Mixture& m) {
+    Tape& tape = m.tape;
+    const Ref x = tape.view(m.call.in(0));
+    const Routing routing = route(m);
+    const std::int64_t rows = detail::checked_mul(m.tokens, m.a.experts);
+    Ref in = tape.repeat(x, detail::checked_mul(rows, m.hidden));
+    {
+        const Ref by_row = tape.copy(routing.weights);
+        in = tape.mul(std::move(in), by_row);
+    }
+    const Ref gate_up = m.next_parameter();
+    const Ref down = m.next_parameter();
+    Ref out;
+    {
+        const Ref both = tape.matmul(in, gate_up, detail::checked_mul(rows, 2 * m.a.expert_width));
+        const std::int64_t halves[] = {both.numel() / 2, both.numel() / 2};
+        const std::vector<Ref> parts = tape.chunk(both, halves);
+        Ref product = tape.mul(parts[1], apply_activation(tape, m.a.act, parts[0]));
+        out = tape.view(tape.matmul(std::move(product), down, in.numel()));
+    }
+    Ref shared = shared_expert(m, x);
+    shared = tape.add_in_place(std::move(shared), tape.sum_to(out, x.numel()));
+    m.call.out(0, tape.view(std::move(shared)));
+}
+
 using Experts = Ref (*)(Mixture& m, const Ref& x, const Routing& routing);
 
 /// sigmoid(gate(x)) * shared [Qwen2MoeSparseMoeBlock.forward].
@@ -213,9 +240,11 @@ Ref join(Mixture& m, const Ref& routed, Ref shared) {
 void mixture(KernelCall& call, Experts experts) {
     Mixture m(call);
     Tape& tape = call.tape;
+    if (m.a.router == RouterForm::llama4) return all_experts(m);
     const Ref x = tape.view(call.in(0));
     if (m.a.shared_width == 0) {
         const Routing routing = route(m);
+        if (m.a.keeps_logits) call.keep_as_output(routing.logits);
         call.out(0, tape.view(experts(m, x, routing)));
         return;
     }
@@ -228,6 +257,7 @@ void mixture(KernelCall& call, Experts experts) {
         m.parameter = 0;
         routing = route(m);
         behind_router = m.parameter;
+        if (m.a.keeps_logits) call.keep_as_output(routing.logits);
     };
     const auto run_shared = [&](const Ref& from) {
         m.parameter = call.parameters() - of_shared;

@@ -162,7 +162,8 @@ Routing route_sigmoid(Mixture& m) {
     Tape& tape = m.tape;
     const bool wide = m.a.router == RouterForm::hunyuan;
     Routing made;
-    made.logits = tape.cast(project(m, m.call.in(0), wide ? &dtype::fp32 : nullptr), dtype::fp32);
+    made.logits = project(m, m.call.in(0), wide ? &dtype::fp32 : nullptr);
+    if (!wide) made.logits = tape.cast(std::move(made.logits), dtype::fp32);
     const Ref scores = tape.unary_saving_output(made.logits, "sigmoid");
     Ref values;
     top_corrected(m, scores, values, made.ids);
@@ -204,6 +205,27 @@ Routing route_ernie(Mixture& m) {
     return made;
 }
 
+// models/llama4/modeling_llama4.py Llama4Router: the scores of all experts, zero but for the best.
+Routing route_llama4(Mixture& m) {
+    Tape& tape = m.tape;
+    Routing made;
+    made.logits = project(m, m.call.in(0));
+    Ref values;
+    top(m, made.logits, values, made.ids);
+    Ref scores = tape.fresh(made.logits.numel(), made.logits.dtype(), "scores");
+    {
+        // scatter_: the gradient of the values is gathered.
+        Tape::NodeBuilder node(tape, "scatter", {&values});
+        node.save(made.ids);
+        node.grad(0, "gathered grad");
+        node.finish(scores);
+    }
+    const Dtype& type = scores.dtype();
+    Ref wide = tape.cast(scores, dtype::fp32);
+    made.weights = tape.cast(tape.unary_saving_output(std::move(wide), "sigmoid"), type);
+    return made;
+}
+
 struct Row {
     RouterForm form;
     Routing (*route)(Mixture& m);
@@ -215,6 +237,7 @@ constexpr Row kRouters[] = {
     {RouterForm::minimax, route_minimax},         {RouterForm::hunyuan, route_sigmoid},
     {RouterForm::afmoe, route_sigmoid},           {RouterForm::cohere, route_cohere},
     {RouterForm::cohere_sigmoid, route_cohere},   {RouterForm::ernie, route_ernie},
+    {RouterForm::llama4, route_llama4},
 };
 
 }  // namespace

@@ -9,6 +9,7 @@ from vision_language import CPU_OPTIMIZER
 
 Config = dict[str, Any]
 
+PLAIN = {"rope_type": "default", "rope_theta": 10000.0}
 LAYERS = 3
 HIDDEN, HEADS, KV_HEADS, HEAD, VOCABULARY = 256, 4, 2, 48, 1000
 WINDOW = 32
@@ -65,7 +66,7 @@ def exaone_moe() -> Config:
 def mellum() -> Config:
     """Two kinds of layers, each with a rotation of its own."""
     config = heads(num_experts=8, num_experts_per_tok=2, moe_intermediate_size=176, sliding_window=WINDOW)
-    rope = {kind: {"rope_type": "default", "rope_theta": 10000.0} for kind in ("full_attention", "sliding_attention")}
+    rope = {kind: PLAIN for kind in ("full_attention", "sliding_attention")}
     return config | {"layer_types": ALTERNATING, "mlp_layer_types": DENSE_FIRST, "rope_parameters": rope}
 
 
@@ -97,8 +98,14 @@ def afmoe() -> Config:
 
 def minimax_m2() -> Config:
     """Queries and keys normalised over all heads, half of each rotated."""
-    rope = {"rope_type": "default", "rope_theta": 10000.0, "partial_rotary_factor": 0.5}
+    rope = PLAIN | {"partial_rotary_factor": 0.5}
     return heads(num_local_experts=8, num_experts_per_tok=2, intermediate_size=176, rope_parameters=rope)
+
+
+def llama4() -> Config:
+    """Every expert runs over all tokens; chunks of the sequence, and layers that do not rotate."""
+    layers = {"no_rope_layers": [1, 0, 1], "moe_layers": [1, 2], "attention_chunk_size": 64}
+    return heads(num_local_experts=4, num_experts_per_tok=1, intermediate_size_mlp=512, rope_parameters=PLAIN) | layers
 
 
 CLASSES: dict[str, tuple[str, Callable[[], Config]]] = {
@@ -116,6 +123,7 @@ CLASSES: dict[str, tuple[str, Callable[[], Config]]] = {
     "minimax-m2": ("MiniMaxM2ForCausalLM", minimax_m2),
     "cohere2-moe": ("Cohere2MoeForCausalLM", cohere2_moe),
     "afmoe": ("AfmoeForCausalLM", afmoe),
+    "llama4": ("Llama4ForCausalLM", llama4),
 }
 
 FORMS: list[dict[str, Any]] = [
@@ -132,8 +140,38 @@ FORMS: list[dict[str, Any]] = [
 ]
 
 
+def experts(count: int, **more: Any) -> Config:
+    """Experts as Mixtral and Qwen name them."""
+    names = {"num_local_experts": count, "num_experts": count, "num_experts_per_tok": 4}
+    return base(**names, moe_intermediate_size=176, output_router_logits=True, **more)
+
+
+# Classes whose routers' logits join the loss, with as many experts as make that weigh.
+WITH_LOSS: dict[str, tuple[str, Config]] = {
+    "mixtral": ("MixtralForCausalLM", {}),
+    "qwen2-moe": ("Qwen2MoeForCausalLM", {"shared_expert_intermediate_size": 176}),
+    "qwen3-moe": ("Qwen3MoeForCausalLM", {}),
+    "olmoe": ("OlmoeForCausalLM", {}),
+    "granite-moe": ("GraniteMoeForCausalLM", {}),
+    "minimax-m2": ("MiniMaxM2ForCausalLM", {}),
+}
+
+
+def router_losses() -> list[dict[str, Any]]:
+    """The auxiliary loss of routers, in three of the forms."""
+    common = {"param_dtype": "float32", "attn_implementation": "sdpa", "optimizer": CPU_OPTIMIZER, "keep_outputs": False}
+    cases = []
+    for name, (model, more) in WITH_LOSS.items():
+        for number in range(3):
+            sizes = {"intermediate_size": 96} | more
+            config = base() | experts(32) | sizes
+            case = {"architecture": name, "model": model, "config": config}
+            cases.append({"name": f"router-loss-{name}-{number}", **case, "training": common | FORMS[number]})
+    return cases
+
+
 def mixtures() -> list[dict[str, Any]]:
-    """Every class in every form."""
+    """Every class in every form, and the routers' loss."""
     common = {"param_dtype": "float32", "attn_implementation": "sdpa", "optimizer": CPU_OPTIMIZER, "keep_outputs": False}
     cases = []
     for name, (model, config) in CLASSES.items():
@@ -143,4 +181,4 @@ def mixtures() -> list[dict[str, Any]]:
                 training["lora"] = training["lora"] | {"target_modules": ["q_b_proj", "o_proj"]}
             case = {"architecture": name, "model": model, "config": config()}
             cases.append({"name": f"{name}-{number}", **case, "training": training})
-    return cases
+    return cases + router_losses()
