@@ -86,10 +86,21 @@ enum class Outermost {
     device,     ///< also what the allocator holds, and what lies outside it
 };
 
+/// Whether terms say how they come about.
+enum class Formulas {
+    none,  ///< formula and source of the terms that ops make stay empty: spares a simulation
+    all,
+};
+
+/// How much the books hold.
+struct Extent {
+    Outermost outermost = Outermost::device;
+    Formulas formulas = Formulas::all;
+};
+
 /// Simulates the job for the point and the bounds and makes the books. `budget` (an absent one: the
 /// job's device, if any) decides the verdict.
-[[nodiscard]] Ledger make_ledger(const Job& job, const std::optional<Budget>& budget,
-                                 Outermost outermost = Outermost::device);
+[[nodiscard]] Ledger make_ledger(const Job& job, const std::optional<Budget>& budget, Extent extent = {});
 
 /// Sum over the leaves at or below `path` at the peak.
 [[nodiscard]] Bytes at_peak(const Ledger& ledger, std::string_view path);

@@ -196,10 +196,14 @@ struct Sharding {
 /// The same for a group of one tensor.
 [[nodiscard]] Elements padded(Shape shape, Partition partition, const Sharding& sharding,
                               std::int64_t degree);
-/// Of these, what is real on rank `rank` (0 <= rank < degree), the rest of its share being padding.
-/// Over all ranks they sum to the elements of the group. Requires a partition that is not whole.
-[[nodiscard]] Elements real_share(std::span<const Shape> group, Partition partition,
-                                  const Sharding& sharding, std::int64_t degree, std::int64_t rank);
+/// What one rank holds of a group of tensors.
+struct Share {
+    Elements held;  ///< padding included: the same on every rank
+    Elements real;  ///< of the group's own elements; over all ranks they sum to them
+};
+/// The share of rank `rank` (0 <= rank < degree). Requires a partition that is not whole.
+[[nodiscard]] Share share_of(std::span<const Shape> group, Partition partition, const Sharding& sharding,
+                             std::int64_t degree, std::int64_t rank);
 /// Dimensions of this tensor's shard, padded; by these the optimizer's size rules go. Flat partitions
 /// cut through tensors: for them it is an equal share of the tensor, rounded up.
 [[nodiscard]] std::vector<std::int64_t> shard_shape(Shape shape, Partition partition,

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <functional>
 #include <span>
 #include <stdexcept>
 #include <string>
@@ -178,5 +179,10 @@ constexpr bool names_are_unique(const Row (&rows)[N]) {
             if (rows[i].name == rows[j].name) return false;
     return true;
 }
+
+/// Calls `work(i)` once for every i < count, in no order, on a few threads where the machine has them.
+/// Calls must not depend on each other. Of the exceptions that they throw, the one of the least i is
+/// thrown again after all have ended.
+void for_each_index(std::size_t count, const std::function<void(std::size_t)>& work);
 
 }  // namespace membudget

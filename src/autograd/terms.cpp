@@ -17,11 +17,12 @@ std::size_t hash_of(std::string_view path) {
 TermId TermTable::intern(std::string_view path) {
     std::uint16_t& recent = recent_[hash_of(path) % kSlots];
     if (recent != 0 && rows_[recent - 1U].path == path) return static_cast<TermId>(recent - 1U);
-    for (std::size_t i = 0; i < rows_.size(); ++i)
-        if (rows_[i].path == path) {
-            recent = static_cast<std::uint16_t>(i + 1);
-            return static_cast<TermId>(i);
-        }
+    if (recent != 0)  // only then is there a row of this hash
+        for (std::size_t i = 0; i < rows_.size(); ++i)
+            if (rows_[i].path == path) {
+                recent = static_cast<std::uint16_t>(i + 1);
+                return static_cast<TermId>(i);
+            }
     const std::string_view group = path.substr(0, path.find_first_of("/\n"));
     std::size_t g = 0;
     while (g < groups_.size() && groups_[g] != group) ++g;

@@ -220,12 +220,13 @@ void Resolver::adapt() {
             model = std::move(changed).value();
             return;
         }
+        model = *job_.model;  // the other changes have mistakes of their own to tell
         Diagnostics why = changed.errors();
         if (file.empty()) why.prefix_pointers(pointer);
         if (!file.empty()) why.set_file(file);
         problems_.take(std::move(why));
     };
-    if (const auto base = quantized_base()) take(with_quantized_base(model, *base), "/training/quantization", "");
+    if (const auto base = quantized_base()) take(with_quantized_base(std::move(model), *base), "/training/quantization", "");
     if (const auto words_of = lora_spec()) {
         const auto adapters = lora(*words_of);
         if (adapters) {
@@ -238,7 +239,7 @@ void Resolver::adapt() {
                                    default_lora_targets(model.family)),
                        "peft utils/constants.py TRANSFORMERS_MODELS_TO_LORA_TARGET_MODULES_MAPPING");
             const std::size_t noted = model.notes.size();
-            take(with_lora(model, *adapters), "/training/lora", in_file ? inputs_.adapter_file : "");
+            take(with_lora(std::move(model), *adapters), "/training/lora", in_file ? inputs_.adapter_file : "");
             for (std::size_t i = noted; i < model.notes.size(); ++i)
                 warn("training.lora", model.notes[i]);
         }
@@ -250,7 +251,7 @@ void Resolver::adapt() {
                    "peft peft_model.py _prepare_model_for_gradient_checkpointing");
     }
     if (!spec_.training.freeze.empty())
-        take(with_frozen(model, words(spec_.training.freeze)), "/training/freeze", "");
+        take(with_frozen(std::move(model), words(spec_.training.freeze)), "/training/freeze", "");
     job_.model = std::make_shared<const Model>(std::move(model));
 }
 

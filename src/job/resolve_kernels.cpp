@@ -152,7 +152,9 @@ void Resolver::check_flash_package(const NamedAt& attention) {
     const Dtype* type = precision.autocast != nullptr   ? precision.autocast
                         : precision.gathered != nullptr ? precision.gathered
                                                         : precision.parameters;
-    if (attention.name != "flash-attention-2" || spec_.training.quantization.row || type->bits <= 16) return;
+    // A quantized base is no exception: what is fp32 is cast to the type that the model was loaded in
+    // [transformers integrations/flash_attention.py get_target_dtype].
+    if (attention.name != "flash-attention-2" || type->bits <= 16) return;
     problems_.invalid(attention.pointer,
                       fmt::format("expected another kernel in {}: the flash-attn package computes in bf16 and fp16 "
                                   "alone; got '{}'",

@@ -56,9 +56,11 @@ std::string_view lifetime_of(std::string_view path) {
     return "whole step";
 }
 
-std::vector<Term> make_terms(const Job& job, const Step& point, const Step& lower, const Step& upper) {
+std::vector<Term> make_terms(const Job& job, const Step& point, const Step& lower, const Step& upper,
+                             Formulas wanted) {
     std::vector<Term> terms;
-    const LiveFormulas formulas(job, point);
+    std::optional<LiveFormulas> formulas;
+    if (wanted == Formulas::all) formulas.emplace(job, point);
     for (std::size_t i = 0; i < point.terms.size(); ++i) {
         const auto id = static_cast<TermId>(i);
         const std::int64_t max = value(point.profile.max, id);
@@ -73,8 +75,8 @@ std::vector<Term> make_terms(const Job& job, const Step& point, const Step& lowe
         term.total = note.total;
         term.basis = note.basis;
         term.lifetime = lifetime_of(term.path);
-        term.formula = note.formula.empty() ? formulas.of(id) : note.formula;
-        term.source = note.source.empty() ? formulas.source_of(id) : note.source;
+        term.formula = note.formula.empty() && formulas ? formulas->of(id) : note.formula;
+        term.source = note.source.empty() && formulas ? formulas->source_of(id) : note.source;
         terms.push_back(std::move(term));
     }
     return terms;
@@ -248,7 +250,7 @@ std::vector<std::string> what_to_measure(const Ledger& ledger) {
 
 }  // namespace
 
-Ledger make_ledger(const Job& job, const std::optional<Budget>& budget, Outermost outermost) {
+Ledger make_ledger(const Job& job, const std::optional<Budget>& budget, Extent extent) {
     const Step point = simulate_step(job);
     const bool bounded = std::any_of(job.stated.begin(), job.stated.end(), [](const ResolvedTerm& term) {
         return term.lower != term.point || term.upper != term.point;
@@ -262,7 +264,7 @@ Ledger make_ledger(const Job& job, const std::optional<Budget>& budget, Outermos
     const Step& upper = high ? *high : point;
 
     Ledger ledger;
-    ledger.terms = make_terms(job, point, lower, upper);
+    ledger.terms = make_terms(job, point, lower, upper, extent.formulas);
     ledger.allocated = {Bytes(lower.profile.peak), Bytes(point.profile.peak), Bytes(upper.profile.peak)};
     ledger.assumptions = job.assumptions;
     ledger.warnings = job.warnings;
@@ -288,7 +290,7 @@ Ledger make_ledger(const Job& job, const std::optional<Budget>& budget, Outermos
     sort_terms(ledger.terms);
     ledger.budget = budget ? budget : budget_of(job);
     std::optional<ReservedRuns> runs;
-    if (outermost == Outermost::device) runs = add_outer_totals(ledger, job, {lower, point, upper});
+    if (extent.outermost == Outermost::device) runs = add_outer_totals(ledger, job, {lower, point, upper});
     judge(ledger, runs);
     ledger.measure_next = what_to_measure(ledger);
     return ledger;

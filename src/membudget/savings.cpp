@@ -4,7 +4,9 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <optional>
 #include <utility>
+#include <vector>
 
 namespace membudget {
 namespace {
@@ -95,8 +97,15 @@ std::vector<TechniqueSaving> technique_savings(const Document& document, const E
     Document base = document;
     base.tree.remove("scenarios");
     base.model = estimate.job.unadapted;
-    for (const Technique& technique : techniques())
-        if (auto saving = saving_of(technique, base, estimate)) out.push_back(std::move(*saving));
+    const auto rows = techniques();
+    std::vector<std::optional<TechniqueSaving>> found(rows.size());
+    // The dearest stand last in the table and are begun first.
+    for_each_index(found.size(), [&](std::size_t i) {
+        const std::size_t row = found.size() - 1 - i;
+        found[row] = saving_of(rows.rows()[row], base, estimate);
+    });
+    for (auto& saving : found)
+        if (saving) out.push_back(std::move(*saving));
     const auto at_most = [](const TechniqueSaving& s) { return s.peak_saves.value_or(s.term_bytes); };
     std::stable_sort(out.begin(), out.end(), [&](const auto& a, const auto& b) {
         if (a.helps_at_peak != b.helps_at_peak) return a.helps_at_peak;

@@ -262,7 +262,9 @@ Ref with_adapter(const Module& module, Ref result) {
     const bool plain = quantized == nullptr || quantized->product == QuantizedProduct::gptq;
     const Dtype& type = result.dtype();
     if (!plain && quantized->product == QuantizedProduct::four_bit) result = tape.copy(std::move(result));
-    const bool casts = plain || tape.autocast() == nullptr;
+    // Layers over bitsandbytes and AWQ leave the cast to autocast, but ask for that of CUDA alone
+    // [peft tuners/lora/bnb.py, awq.py requires_conversion].
+    const bool casts = plain || tape.autocast() == nullptr || tape.backend() == Backend::cpu;
     const double p = adapter.dropout;
     Ref x = call.in(0);
     if (casts) x = tape.cast(std::move(x), parameter(call, adapter.a).dtype());

@@ -179,20 +179,21 @@ Elements padded(Shape shape, Partition partition, const Sharding& sharding, std:
     return padded(std::span(&shape, 1), partition, sharding, degree);
 }
 
-Elements real_share(std::span<const Shape> group, Partition partition, const Sharding& sharding,
-                    std::int64_t degree, std::int64_t rank) {
+Share share_of(std::span<const Shape> group, Partition partition, const Sharding& sharding,
+               std::int64_t degree, std::int64_t rank) {
     MEMBUDGET_ENSURE(partition != Partition::whole, "only a cut group has shares");
     MEMBUDGET_ENSURE(rank >= 0 && rank < degree, "a rank is below the degree");
+    const std::int64_t held = padded(group, partition, sharding, degree).count() / degree;
     std::int64_t real = 0;
     if (partition == Partition::flat && !sharding.pads_each_tensor) {
-        const std::int64_t share = padded(group, partition, sharding, degree).count() / degree;
         std::int64_t end = 0;
         for (const Shape shape : group) {
             const std::int64_t begin = degree > 1 ? place_next(end, sharding) : end;
+            if (begin >= (rank + 1) * held) break;  // all that follows is of later ranks
             end = begin + numel_of(shape);
-            real += overlap(begin, end, share, rank);
+            real += overlap(begin, end, held, rank);
         }
-        return Elements(real);
+        return {Elements(held), Elements(real)};
     }
     for (const Shape shape : group) {
         // What is cut in units: rows of the first dimension, or single elements.
@@ -202,7 +203,7 @@ Elements real_share(std::span<const Shape> group, Partition partition, const Sha
         const std::int64_t share = padded(shape, partition, sharding, degree).count() / degree;
         real += overlap(0, units, size == 0 ? 0 : share / size, rank) * size;
     }
-    return Elements(real);
+    return {Elements(held), Elements(real)};
 }
 
 std::vector<std::int64_t> shard_shape(Shape shape, Partition partition, std::int64_t degree) {

@@ -162,7 +162,10 @@ void BlockRun::run_op(std::size_t index) {
     KernelCall call = call_of(op);
     call.early = std::move(early_results_[index]);
     const bool records = tape_.grad_enabled();
-    tape_.set_grad_enabled(records && op.reader != Reader::nobody);
+    // Layers that only outputs read are checkpointed like the others, and nothing asks for them again.
+    const Checkpointing& checkpointing = job.checkpointing;
+    const bool forgets = checkpointing.enabled && checkpointing.every == 1 && !checkpointing.first;
+    tape_.set_grad_enabled(records && op.reader != Reader::nobody && !(forgets && op.reader == Reader::outputs));
     tape_.set_unreached(op.reader == Reader::outputs);
     job.kernel(op.kind).run(call);
     tape_.set_grad_enabled(records);

@@ -24,33 +24,37 @@ std::int64_t StateBooks::degree(Partition partition) const {
     return partition == Partition::whole ? 1 : job_.data.shard;
 }
 
-const std::vector<TensorGroup>& StateBooks::groups(Partition partition) {
-    const bool one = partition == Partition::flat && degree(partition) > 1 &&
-                     !job_.data.sharding->group_per_block;
-    std::optional<std::vector<TensorGroup>>& made = groups_[one ? 1 : 0];
-    if (!made) made = make_groups(one);
-    return *made;
-}
-
-std::vector<TensorGroup> StateBooks::make_groups(bool one) const {
-    std::vector<TensorGroup> out;
-    if (one) out.emplace_back();
+const std::vector<TensorGroup>& StateBooks::groups() {
+    if (!groups_.empty()) return groups_;
     for (const Section& section : job_.model->sections)
         for (const int index : section.pattern) {
-            TensorGroup group;
+            TensorGroup& group = groups_.emplace_back();
             group.copies = section.count;
             for (const Parameter& parameter : job_.model->blocks[static_cast<std::size_t>(index)].parameters)
                 if (parameter.tied_to.empty()) group.tensors.push_back(&parameter);
-            if (!one) {
-                out.push_back(std::move(group));
-                continue;
-            }
-            // One flat buffer over the whole model: every copy of a tensor is in it.
-            for (std::int64_t copy = 0; copy < section.count; ++copy)
-                out.front().tensors.insert(out.front().tensors.end(), group.tensors.begin(),
-                                           group.tensors.end());
         }
-    return out;
+    return groups_;
+}
+
+Share StateBooks::share_of_model(const std::vector<const Parameter*>& tensors) {
+    for (const auto& [known, share] : model_shares_)
+        if (known == tensors) return share;
+    std::vector<Shape> shapes;
+    auto next = tensors.begin();
+    for (const Section& section : job_.model->sections) {
+        std::vector<Shape> one;
+        for (const int index : section.pattern)
+            for (const Parameter& parameter : job_.model->blocks[static_cast<std::size_t>(index)].parameters)
+                if (next != tensors.end() && *next == &parameter) {
+                    one.emplace_back(parameter.shape);
+                    ++next;
+                }
+        for (std::int64_t copy = 0; copy < section.count; ++copy)
+            shapes.insert(shapes.end(), one.begin(), one.end());
+    }
+    const Share share = share_of(shapes, Partition::flat, *job_.data.sharding, job_.data.shard, 0);
+    model_shares_.emplace_back(tensors, share);
+    return share;
 }
 
 void StateBooks::alloc(std::vector<Event>& events, TermId term, std::int64_t size, std::int64_t copies,
@@ -70,19 +74,10 @@ void StateBooks::array(std::vector<Event>& events, const StateArray& a,
     const Sharding& sharding = *job_.data.sharding;
     const std::int64_t n = degree(a.partition);
     const TermId real = terms_.intern(a.path);
-    const auto covers = [&](const Parameter& tensor) { return !a.covers || a.covers(tensor); };
-    std::int64_t elements = 0;
-    for (const TensorGroup& group : groups)
-        for (const Parameter* tensor : group.tensors)
-            if (covers(*tensor)) elements += detail::checked_mul(tensor->elements().count(), group.copies);
-    if (elements == 0) return;
-    notes_.add(real, [&]() -> TermNote {
-        return {Basis::exact, Total::allocated, size_formula(elements, *a.type, n),
-                std::string(n > 1 ? sharding.source : job_.precision.source)};
-    });
-    const auto cut = [&](std::span<const Shape> shapes, std::int64_t copies) {
-        const std::int64_t held = padded(shapes, a.partition, sharding, n).count() / n;
-        const std::int64_t own = real_share(shapes, a.partition, sharding, n, 0).count();
+    const bool one_buffer = a.partition == Partition::flat && n > 1 && !sharding.group_per_block;
+    const auto book = [&](const Share& share, std::int64_t copies) {
+        const std::int64_t held = share.held.count();
+        const std::int64_t own = share.real.count();
         // The shard is one tensor: what it holds beyond this rank's part of the model is padding.
         alloc(events, real, byte_count(own, *a.type), copies, a.what);
         if (held == own) return;
@@ -93,21 +88,33 @@ void StateBooks::array(std::vector<Event>& events, const StateArray& a,
         });
         alloc(events, padding, byte_count(held, *a.type) - byte_count(own, *a.type), copies, "padding");
     };
-    std::vector<Shape> together;
+    std::int64_t elements = 0;
+    std::vector<Shape> of_block;
+    std::vector<const Parameter*> of_model;
     for (const TensorGroup& group : groups) {
-        together.clear();
+        of_block.clear();
         for (const Parameter* tensor : group.tensors) {
-            if (!covers(*tensor)) continue;
+            if (a.covers && !a.covers(*tensor)) continue;
             const Shape shape(tensor->shape);
+            const std::int64_t numel = tensor->elements().count();
+            elements = detail::checked_add(elements, detail::checked_mul(numel, group.copies));
             if (n == 1)
-                alloc(events, real, byte_count(tensor->elements().count(), *a.type), group.copies, a.what);
+                alloc(events, real, byte_count(numel, *a.type), group.copies, a.what);
             else if (a.partition == Partition::per_tensor)
-                cut(std::span<const Shape>(&shape, 1), group.copies);
+                book(share_of(std::span(&shape, 1), a.partition, sharding, n, 0), group.copies);
+            else if (one_buffer)
+                of_model.push_back(tensor);
             else
-                together.push_back(shape);
+                of_block.push_back(shape);
         }
-        if (!together.empty()) cut(together, group.copies);
+        if (!of_block.empty()) book(share_of(of_block, a.partition, sharding, n, 0), group.copies);
     }
+    if (!of_model.empty()) book(share_of_model(of_model), 1);
+    if (elements == 0) return;
+    notes_.add(real, [&]() -> TermNote {
+        return {Basis::exact, Total::allocated, size_formula(elements, *a.type, n),
+                std::string(n > 1 ? sharding.source : job_.precision.source)};
+    });
 }
 
 void StateBooks::parameters(std::vector<Event>& events) {
@@ -120,7 +127,6 @@ void StateBooks::parameters(std::vector<Event>& events) {
         const std::string_view path = parameter_path(model, parameter);
         if (std::find(paths.begin(), paths.end(), path) == paths.end()) paths.push_back(path);
     });
-    const std::vector<TensorGroup>& all = groups(partition);
     for (const std::string_view path : paths)
         for (const Dtype* type : types_of(model, plain, held))
             array(events,
@@ -128,7 +134,7 @@ void StateBooks::parameters(std::vector<Event>& events) {
                    [&](const Parameter& p) {
                        return plain(p) && &held(p) == type && parameter_path(model, p) == path;
                    }},
-                  all);
+                  groups());
     quantized(events);
 }
 
@@ -180,7 +186,7 @@ void StateBooks::gradients(std::vector<Event>& events, const std::vector<TensorG
 
 std::vector<Event> StateBooks::gradients() {
     std::vector<Event> events;
-    gradients(events, groups(job_.data.sharding->gradients));
+    gradients(events, groups());
     return events;
 }
 
@@ -201,7 +207,7 @@ void StateBooks::master_weights(std::vector<Event>& events) {
           {"optimizer_states/master_weights", "padding/optimizer_states", precision.master_weights, partition,
            "master weight",
            [&](const Parameter& p) { return p.trainable && follows(precision, p); }},
-          groups(partition));
+          groups());
 }
 
 }  // namespace membudget

@@ -29,6 +29,14 @@ std::int64_t numel_of(Shape shape) {
     return numel;
 }
 
+/// Dimensions of a rank's part of a parameter, `room` holding them where it is cut.
+Shape shape_of_shard(const Parameter& parameter, Partition partition, std::int64_t degree,
+                     std::vector<std::int64_t>& room) {
+    if (degree == 1) return parameter.shape;
+    room = shard_shape(parameter.shape, partition, degree);
+    return room;
+}
+
 /// What the job chooses for a slot without a type of its own, unless it holds codes.
 const Dtype* precision_dtype(const Job& job, const StateSlot& slot) {
     return slot.dtype == nullptr && !slot.quantized ? job.precision.states : nullptr;
@@ -104,7 +112,7 @@ std::vector<Event> StateBooks::start() {
     std::vector<Event> events;
     const auto book = [&](std::string_view path, std::string_view padding, const Dtype& type,
                           Partition partition, const char* what) {
-        array(events, {path, padding, &type, partition, what, is_trained}, groups(partition));
+        array(events, {path, padding, &type, partition, what, is_trained}, groups());
     };
     parameters(events);
     master_weights(events);
@@ -186,7 +194,7 @@ bool StateBooks::slots_as_arrays(std::vector<Event>& events) {
     for (std::size_t i = 0; i < types.size(); ++i) {
         const std::string path = "optimizer_states/" + std::string(optimizer.row->slots[i].name);
         array(events, {path, "padding/optimizer_states", types[i], sharding.states, "state", is_trained},
-              groups(sharding.states));
+              groups());
     }
     return true;
 }
@@ -222,8 +230,8 @@ void StateBooks::slots_of(std::vector<Event>& events, const Parameter& parameter
     const Dtype& updated = updated_dtype(job_.precision, parameter);
     const Updater updater = updater_of(optimizer, parameter);
     if (updater.row == nullptr) return;
-    const std::vector<std::int64_t> shape =
-        n > 1 ? shard_shape(parameter.shape, sharding.states, n) : parameter.shape;
+    std::vector<std::int64_t> room;
+    const Shape shape = shape_of_shard(parameter, sharding.states, n, room);
     const std::int64_t numel = numel_of(shape);
     for (std::size_t i = 0; i < updater.row->slots.size(); ++i) {
         const StateSlot& slot = updater.row->slots[i];
@@ -256,7 +264,7 @@ std::vector<Event> StateBooks::optimizer_step() {
         array(copies, {"temporaries/gradient_copy", "padding/gradients", job_.precision.gradient_copy,
                        job_.data.sharding->states, "gradient in the optimizer's type",
                        [&](const Parameter& p) { return p.trainable && follows(job_.precision, p); }},
-              groups(job_.data.sharding->states));
+              groups());
     events.insert(events.end(), copies.begin(), copies.end());
     if (!job_.steady && !job_.optimizer.row->states_at_construction) slots(events);
     if (!job_.optimizer.in_backward) {
@@ -275,6 +283,7 @@ void StateBooks::temporaries(std::vector<Event>& events, bool fallback) {
     std::string_view source;
     std::vector<Event> lists;
     std::vector<Event> scratch;
+    std::vector<std::int64_t> room;
     std::int64_t carried = 0;  // by the tensor before
     const auto drop_carried = [&](std::int64_t size) {
         if (size == 0) return;
@@ -292,10 +301,10 @@ void StateBooks::temporaries(std::vector<Event>& events, bool fallback) {
                     const Updater updater = updater_of(job_.optimizer, parameter);
                     if (updater.implementation == nullptr || updater.fallback != fallback) continue;
                     const OptimizerImplementation& how = *updater.implementation;
-                    const Dtype& updated = updated_dtype(job_.precision, parameter);
                     source = how.source;
-                    const std::vector<std::int64_t> shape =
-                        n > 1 ? shard_shape(parameter.shape, sharding.states, n) : parameter.shape;
+                    if (copy > 0 && how.tensor_scratch == nullptr) continue;
+                    const Dtype& updated = updated_dtype(job_.precision, parameter);
+                    const Shape shape = shape_of_shard(parameter, sharding.states, n, room);
                     const std::int64_t numel = numel_of(shape);
                     const int tenths = job_.steady ? how.list_copies_tenths : how.list_copies_tenths_first;
                     if (copy == 0 && tenths > 0)

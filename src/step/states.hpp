@@ -17,7 +17,7 @@
 
 namespace membudget {
 
-/// Equal groups of tensors that are cut into shards together: a block, or the whole model.
+/// Equal groups of tensors: the copies of a block.
 struct TensorGroup {
     std::vector<const Parameter*> tensors;
     std::int64_t copies = 1;
@@ -109,13 +109,17 @@ private:
     /// Of the parameters that the optimizer updates itself, or of those that its fallback does.
     void temporaries(std::vector<Event>& events, bool fallback);
     [[nodiscard]] TermId slot_term(const StateSlot& slot);
-    [[nodiscard]] const std::vector<TensorGroup>& groups(Partition partition);
-    [[nodiscard]] std::vector<TensorGroup> make_groups(bool one) const;
+    /// The whole model's.
+    [[nodiscard]] const std::vector<TensorGroup>& groups();
+    /// This rank's part of the one buffer in which all copies of `tensors` lie, in the model's order.
+    [[nodiscard]] Share share_of_model(const std::vector<const Parameter*>& tensors);
     [[nodiscard]] std::int64_t degree(Partition partition) const;
     const Job& job_;
     TermTable& terms_;
     Notes notes_;
-    std::optional<std::vector<TensorGroup>> groups_[2];  ///< per block; of the whole model
+    std::vector<TensorGroup> groups_;  ///< made when first asked for
+    /// Parameters, gradients and states of the same tensors are cut alike.
+    std::vector<std::pair<std::vector<const Parameter*>, Share>> model_shares_;
     std::vector<std::pair<const StateSlot*, TermId>> slot_terms_;
     std::int64_t trainable_ = 0;  ///< elements of the parameters that are trained
 };

@@ -336,7 +336,9 @@ class _Reader:
                     return
                 raise RuntimeError(f"free of {-fields.alloc_size} bytes never allocated")
             storage.last = len(self.events)
-            storage.workspace = storage.call >= 0 and storage.call == context.call
+            # An operator of another library calls operators itself: what those read and make are tensors.
+            composed = storage.shape is not None and not storage.op.startswith("aten::")
+            storage.workspace = storage.call >= 0 and storage.call == context.call and not composed
             sign = -1
         self.events.append(
             Event(

@@ -127,6 +127,7 @@ def quantize(model: torch.nn.Module, training: dict[str, Any]) -> None:
         )._quantize("cpu")
         new.bias = module.bias
         model.set_submodule(name, new)
+    model.is_loaded_in_4bit = True  # by this PEFT chooses its own layers for them
     for parameter in model.parameters():
         parameter.requires_grad_(False)
         if options["prepare"] and parameter.dtype in (torch.bfloat16, torch.float16):

@@ -120,7 +120,7 @@ TEST_CASE("shares equal a layout place by place") {
                     const auto owned = std::count_if(places.begin(), places.end(),
                                                      [](int owner) { return owner >= 0; });
                     CHECK(static_cast<std::int64_t>(places.size()) == held / degree);
-                    const std::int64_t share = real_share(group, one.states, one, degree, rank).count();
+                    const std::int64_t share = share_of(group, one.states, one, degree, rank).real.count();
                     CHECK(share == owned);
                     real += share;
                 }
@@ -138,8 +138,8 @@ TEST_CASE("one rank and replicas hold the whole without padding") {
         CHECK(padded(group, Partition::whole, one, 8).count() == 39);
     }
     CHECK_THROWS_AS(padded(group, Partition::flat, row("zero1"), 0), InternalError);
-    CHECK_THROWS_AS(real_share(group, Partition::flat, row("zero1"), 4, 4), InternalError);
-    CHECK_THROWS_AS(real_share(group, Partition::whole, row("ddp"), 4, 0), InternalError);
+    CHECK_THROWS_AS(share_of(group, Partition::flat, row("zero1"), 4, 4), InternalError);
+    CHECK_THROWS_AS(share_of(group, Partition::whole, row("ddp"), 4, 0), InternalError);
 }
 
 TEST_CASE("padding in known cases") {
@@ -152,8 +152,8 @@ TEST_CASE("padding in known cases") {
     CHECK(padded(odd, Partition::flat, row("megatron-distributed-optimizer"), 3).count() == 1152);
     // FSDP2: two rows over eight ranks waste six rows
     CHECK(padded(narrow, Partition::per_tensor, row("fsdp2"), 8).count() == 8000);
-    CHECK(real_share(std::vector<Shape>{narrow}, Partition::per_tensor, row("fsdp2"), 8, 1).count() == 1000);
-    CHECK(real_share(std::vector<Shape>{narrow}, Partition::per_tensor, row("fsdp2"), 8, 2).count() == 0);
+    CHECK(share_of(std::vector<Shape>{narrow}, Partition::per_tensor, row("fsdp2"), 8, 1).real.count() == 1000);
+    CHECK(share_of(std::vector<Shape>{narrow}, Partition::per_tensor, row("fsdp2"), 8, 2).real.count() == 0);
     // What divides needs none
     for (const char* name : {"zero1", "zero3", "megatron-distributed-optimizer", "fsdp1", "fsdp2"})
         CHECK(padded(norm, row(name).states, row(name), 8).count() == 4096);
