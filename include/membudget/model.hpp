@@ -174,7 +174,7 @@ enum class NormStyle {
 enum class Rotation {
     halves,       ///< Llama, NeoX: the second half crosses with the first
     halves_wide,  ///< ModernBERT: the same in fp32
-    halves_mixed, ///< OLMo 2: the same with tables in fp32, which make the products so
+    halves_promoted,  ///< OLMo: the same with tables in fp32, then cast back
     halves_cast,  ///< Qwen2-VL's tower: the same in fp32, of one copy each
     pairs,        ///< GLM: neighbours cross; the tables are interleaved in each layer
     pairs_apart,  ///< GPT-J: before heads are transposed, with tables interleaved for each tensor
@@ -196,6 +196,7 @@ enum class AttentionForm {
     disentangled,  ///< no choice: DeBERTa, scores of relative positions; inputs v, q, k, mask, then the
                    ///< projected positions for `by_key`, for `by_query`
     gpt_oss,  ///< no SDPA; a learned score per head is concatenated with those of the keys
+    mimo,     ///< the same, in the layers that have such scores; names are bound anew
 };
 /// How a class routes tokens to experts.
 enum class RouterForm {
@@ -234,7 +235,7 @@ enum class Problem {
 /// The class has this one function, whatever kernel is asked for.
 [[nodiscard]] constexpr bool has_no_choice(AttentionForm form) {
     return form == AttentionForm::gpt_neo || form == AttentionForm::bloom ||
-           form == AttentionForm::mpt || form == AttentionForm::gpt_oss ||
+           form == AttentionForm::mpt || form == AttentionForm::gpt_oss || form == AttentionForm::mimo ||
            form == AttentionForm::disentangled;
 }
 
@@ -294,6 +295,7 @@ struct OpAttributes {
     bool expert_bias = false;
     SharedExpert shared = SharedExpert::last;
     bool shared_gate = false;        ///< the shared expert has a gate
+    bool jittered = false;           ///< of a mixture: noise multiplies its input in place, twice
     bool shared_bias = false;        ///< the shared expert's modules have biases
 };
 

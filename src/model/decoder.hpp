@@ -41,6 +41,13 @@ enum class QkNorm {
     full,       ///< over all heads together, weight [heads * head_dim]
 };
 
+/// When queries and keys are normalised.
+enum class NormTime {
+    with_projection,    ///< each behind its projection
+    after_projections,  ///< when queries, keys and values are there
+    after_rotation,
+};
+
 /// Declares the parameters of a module whose ops are not modelled yet. Such a plan must say so in
 /// `DecoderPlan::step_unsupported`.
 using WeightsOnly = std::function<void(BlockBuilder& builder)>;
@@ -61,9 +68,8 @@ struct AttentionPlan {
     QkNorm qk_norm = QkNorm::none;
     Norm qk_norm_kind = norms::rms;
     std::string_view q_norm = "q_norm", k_norm = "k_norm";
-    bool norms_rotated = false;          ///< queries and keys are normalised after the rotation
     bool by_position = false;            ///< queries are multiplied by a number for each position
-    bool norms_last = false;             ///< queries and keys are normalised when all three are projected
+    NormTime norm_time = NormTime::with_projection;
     int rotary = 0;                      ///< which rotary tables; -1: none
     std::int64_t rotary_dim = 0;         ///< see `OpAttributes::rotary_dim`
     Rotation rotation = Rotation::halves;
@@ -75,6 +81,7 @@ struct AttentionPlan {
     bool gated = false;                  ///< the query projection also makes a gate of its width
     std::string_view gate;               ///< a projection whose sigmoid multiplies the heads' results; empty: none
     bool scales_query = false;           ///< the query is scaled by an op of its own
+    bool scales_values = false;          ///< the values are
     std::int64_t window = 0;
     double softcap = 0;
     bool softmax_in_dtype = false;       ///< see `OpAttributes::softmax_in_dtype`
@@ -105,6 +112,7 @@ struct MlpPlan {
         bool shared_bias = false;        ///< the shared expert's modules have biases
         RouterForm form = RouterForm::mixtral;
         SharedExpert sharing = SharedExpert::last;
+        bool jittered = false;           ///< see `OpAttributes::jittered`
         bool wide_router = false;        ///< the class keeps the router's weight in fp32
         bool normalised = false;         ///< see `OpAttributes::normalised`
         bool router_bias = false;

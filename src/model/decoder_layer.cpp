@@ -24,6 +24,7 @@ private:
     int gated_mlp(int x);
     int experts(int x) { return mixture_of_experts(builder_, layer_.mlp, x, plan_.hidden, plan_.router_loss); }
     void projections(int x, int& q, int& k, int& v);
+    void normalise(int& q, int& k, NormTime now);
     int head_norm(int x, std::string_view name, std::int64_t heads);
     int gated_context(int context, int gate);
 
@@ -84,6 +85,13 @@ int LayerBuilder::head_norm(int x, std::string_view name, std::int64_t heads) {
     return out;
 }
 
+void LayerBuilder::normalise(int& q, int& k, NormTime now) {
+    const AttentionPlan& a = layer_.attention;
+    if (a.qk_norm == QkNorm::none || a.norm_time != now) return;
+    q = head_norm(q, a.q_norm, a.heads);
+    k = head_norm(k, a.k_norm, a.kv_heads);
+}
+
 void LayerBuilder::projections(int x, int& q, int& k, int& v) {
     const AttentionPlan& a = layer_.attention;
     const std::int64_t q_width = a.heads * a.head_dim;
@@ -109,12 +117,13 @@ void LayerBuilder::projections(int x, int& q, int& k, int& v) {
         q = builder_.linear(x, in_attention(a.q), a.gated ? 2 * q_width : q_width, a.bias,
                             place::attention);
         if (a.scales_query) q = builder_.scale(q, in_attention("scaling"), place::attention);
-        const bool norms_now = a.qk_norm != QkNorm::none && !a.norms_last && !a.norms_rotated;
-        if (norms_now) q = head_norm(q, a.q_norm, a.heads);
+        const bool at_once = a.qk_norm != QkNorm::none && a.norm_time == NormTime::with_projection;
+        if (at_once) q = head_norm(q, a.q_norm, a.heads);
         k = builder_.linear(x, in_attention(a.k), kv_width, a.bias, place::attention);
-        if (norms_now) k = head_norm(k, a.k_norm, a.kv_heads);
+        if (at_once) k = head_norm(k, a.k_norm, a.kv_heads);
         v = builder_.linear(x, in_attention(a.v), value_width, a.bias, place::attention);
     }
+    normalise(q, k, NormTime::after_projections);
 }
 
 /// context * sigmoid(gate): the heads' results keep their name until the product takes it.
@@ -148,12 +157,6 @@ int LayerBuilder::attention(int x, int residual) {
     const int gate = a.gate.empty() ? -1
                                     : builder_.hold(builder_.linear(x, in_attention(a.gate), a.heads * a.head_dim,
                                                                     false, place::attention));
-    const auto normalise = [&] {
-        if (a.qk_norm == QkNorm::none) return;
-        q = head_norm(q, a.q_norm, a.heads);
-        k = head_norm(k, a.k_norm, a.kv_heads);
-    };
-    if (a.norms_last) normalise();
 
     OpAttributes attributes;
     attributes.heads = a.heads;
@@ -179,11 +182,12 @@ int LayerBuilder::attention(int x, int residual) {
         q = rotated_q;
         k = rotated_k;
     }
-    if (a.norms_rotated) normalise();
+    normalise(q, k, NormTime::after_rotation);
     if (a.by_position) {
         q = builder_.scale(q, in_attention("attn_scales"), place::attention);
         builder_.last_op().attributes.by_position = true;
     }
+    if (a.scales_values) v = builder_.scale(v, in_attention("v_scale"), place::attention);
     builder_.hold(q);
     builder_.hold(k);
     builder_.hold(v);

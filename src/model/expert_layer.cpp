@@ -61,6 +61,7 @@ int mixture_of_experts(BlockBuilder& builder, const MlpPlan& mlp, int x, std::in
     attributes.normalised = e.normalised;
     attributes.expert_bias = e.biased;
     attributes.shared = e.sharing;
+    attributes.jittered = e.jittered;
     attributes.keeps_logits = keeps_logits;
     attributes.shared_gate = e.shared_gate;
     attributes.shared_bias = e.shared_bias;

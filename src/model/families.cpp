@@ -597,7 +597,7 @@ constexpr Family kFamilies[] = {
      "vocab_size=32064 hidden_size=4096 intermediate_size=6400 num_hidden_layers=32 "
      "num_attention_heads=32 num_key_value_heads=8 head_dim hidden_act=silu "
      "tie_word_embeddings=false sliding_window attention_dropout=0.0 num_experts_per_tok=2 "
-     "num_local_experts=16 attention_bias=false lm_head_bias=false output_router_logits=false",
+     "num_local_experts=16 attention_bias=false lm_head_bias=false output_router_logits=false input_jitter_noise=0.0",
      kStoredPhimoe},
     {"granitemoe",
      "GraniteMoeForCausalLM GraniteMoeModel",
@@ -680,7 +680,8 @@ constexpr Family kFamilies[] = {
      "attention_bias=false attention_dropout=0.0 moe_intermediate_size=2048 num_experts_per_tok=8 "
      "n_routed_experts|num_local_experts=256 n_shared_experts sliding_window=129 layer_types "
      "hybrid_layer_pattern mlp_layer_types moe_layer_freq swa_num_attention_heads swa_num_key_value_heads "
-     "swa_head_dim swa_v_head_dim add_swa_attention_sink_bias=true add_full_attention_sink_bias=false",
+     "swa_head_dim swa_v_head_dim add_swa_attention_sink_bias=true add_full_attention_sink_bias=false "
+     "norm_topk_prob=true partial_rotary_factor rope_parameters",
      kStoredMimoV2},
     {"minimax_m3_vl_text",
      "MiniMaxM3VLForCausalLM",

@@ -121,8 +121,12 @@ void configure_phimoe(ConfigReader& config, DecoderPlan& plan) {
     plan.head_bias = config.flag("lm_head_bias");
     plan.layer().attention.window = config.size_or("sliding_window", 0);
     read_experts(config, plan.layer().mlp, "num_local_experts", "intermediate_size");
-    plan.layer().mlp.experts.router = "router";
-    plan.step_unsupported = kNoKernel;
+    MlpPlan::Experts& experts = plan.layer().mlp.experts;
+    experts.router = "router";
+    experts.form = RouterForm::phimoe;
+    experts.jittered = config.number("input_jitter_noise") > 0;
+    if (experts.per_token != 2 && config.diagnostics().empty())
+        config.unsupported("num_experts_per_tok", "expected 2: the class always chooses two");
 }
 
 void configure_granitemoe(ConfigReader& config, DecoderPlan& plan) {
@@ -229,7 +233,7 @@ void configure_glm4_moe(ConfigReader& config, DecoderPlan& plan) {
     attention.dropout = config.probability("attention_dropout");
     attention.rotary_dim = read_rotary_dim(config, attention.head_dim, 0.5);
     if (config.knows("use_qk_norm") && config.flag("use_qk_norm")) attention.qk_norm = QkNorm::per_head;
-    attention.norms_last = true;
+    attention.norm_time = NormTime::after_projections;
     read_deepseek_experts(config, plan);
     for (LayerPlan& layer : plan.kinds) route_as_deepseek(config, layer.mlp.experts);
 }
@@ -251,7 +255,7 @@ void configure_llama4(ConfigReader& config, DecoderPlan& plan) {
     AttentionPlan& attention = layer.attention;
     attention.rotation = Rotation::complex;
     attention.softmax_in_dtype = true;
-    attention.norms_rotated = true;
+    attention.norm_time = NormTime::after_rotation;
     attention.qk_norm_kind = {OpKind::rms_norm, NormStyle::no_weight, false, false};
     layer.mlp.module = "feed_forward";
     MlpPlan experts = layer.mlp;

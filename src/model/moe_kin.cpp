@@ -33,52 +33,6 @@ std::vector<std::int64_t> numbered_layers(ConfigReader& config, std::string_view
 
 }  // namespace
 
-void configure_mimo_v2_flash(ConfigReader& config, DecoderPlan& plan) {
-    read_decoder_sizes(config, plan);
-    LayerPlan base;
-    AttentionPlan& attention = base.attention;
-    attention.heads = config.size("num_attention_heads", kLargestCount);
-    attention.kv_heads = config.size("num_key_value_heads", kLargestCount);
-    attention.head_dim = config.size("head_dim");
-    attention.value_dim = config.size("v_head_dim");
-    attention.bias = config.flag("attention_bias");
-    AttentionPlan windowed = attention;
-    windowed.heads = config.size_or("swa_num_attention_heads", attention.heads, kLargestCount);
-    windowed.kv_heads = config.size_or("swa_num_key_value_heads", 2 * attention.kv_heads, kLargestCount);
-    windowed.head_dim = config.size_or("swa_head_dim", attention.head_dim);
-    windowed.value_dim = config.size_or("swa_v_head_dim", attention.value_dim);
-    windowed.window = config.size("sliding_window");
-    windowed.rotary = 1;
-    attention.sinks = config.flag("add_full_attention_sink_bias");
-    windowed.sinks = config.flag("add_swa_attention_sink_bias");
-    base.mlp.width = config.size("intermediate_size");
-    base.mlp.act = config.activation("hidden_act");
-    MlpPlan experts = base.mlp;
-    read_experts(config, experts, "n_routed_experts", "moe_intermediate_size");
-    if (config.count_or("n_shared_experts", 0) > 0)
-        config.unsupported("n_shared_experts", "expected none: the class has no shared experts");
-
-    std::vector<bool> windows = layers_of_type(config, plan.layer_count, kWindow, "full_attention");
-    if (windows.empty())
-        for (const std::int64_t mark : config.sizes("hybrid_layer_pattern")) windows.push_back(mark != 0);
-    if (windows.empty())
-        for (std::int64_t i = 0; i < plan.layer_count; ++i) windows.push_back(i != 0 && (i + 1) % 6 != 0);
-    if (static_cast<std::int64_t>(windows.size()) != plan.layer_count)
-        config.invalid("hybrid_layer_pattern", "expected an entry for each layer");
-    std::vector<bool> sparse = listed_sparse_layers(config, plan.layer_count);
-    if (sparse.empty())
-        for (std::int64_t i = 0; i < plan.layer_count; ++i) sparse.push_back(i != 0);
-    std::vector<std::pair<bool, bool>> layers;
-    for (std::size_t i = 0; i < std::min(windows.size(), sparse.size()); ++i) layers.emplace_back(windows[i], sparse[i]);
-    plan_layers(plan, layers, [&](const auto& key) {
-        LayerPlan layer = base;
-        if (key.first) layer.attention = windowed;
-        if (key.second) layer.mlp = experts;
-        return layer;
-    });
-    plan.step_unsupported = kCountedOnly;
-}
-
 void configure_minimax_m3(ConfigReader& config, DecoderPlan& plan) {
     read_decoder_sizes(config, plan);
     plan.norm = norms::rms_one_plus;
@@ -199,6 +153,11 @@ void configure_hunyuan_moe(ConfigReader& config, DecoderPlan& plan) {
     mlp.experts.router = "gate.wg";
     mlp.experts.shared = "shared_mlp";
     mlp.experts.shared_width = mlp.width;
+    mlp.experts.sharing = SharedExpert::first;
+    mlp.experts.form = RouterForm::qwen;
+    mlp.experts.normalised = true;
+    plan.layer().attention.norm_time = NormTime::after_rotation;
+    plan.step_unsupported.clear();
 }
 
 void configure_jetmoe(ConfigReader& config, DecoderPlan& plan) {

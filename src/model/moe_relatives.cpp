@@ -72,7 +72,7 @@ MlpPlan read_exaone(ConfigReader& config, DecoderPlan& plan) {
     read_llama(config, plan);
     AttentionPlan& attention = plan.layer().attention;
     attention.qk_norm = QkNorm::per_head;
-    attention.norms_last = true;
+    attention.norm_time = NormTime::after_projections;
     MlpPlan experts = plan.layer().mlp;
     read_experts(config, experts, "num_experts", "moe_intermediate_size");
     share_experts(experts, config.count_or("num_shared_experts", 0));
@@ -174,7 +174,7 @@ void configure_afmoe(ConfigReader& config, DecoderPlan& plan) {
     AttentionPlan& attention = layer.attention;
     attention.qk_norm = QkNorm::per_head;
     attention.qk_norm_kind = norms::rms_wide_product;
-    attention.norms_last = true;
+    attention.norm_time = NormTime::after_projections;
     attention.gate = "gate_proj";
     MlpPlan experts = layer.mlp;
     read_experts(config, experts, "num_experts", "moe_intermediate_size");
@@ -200,6 +200,73 @@ void configure_afmoe(ConfigReader& config, DecoderPlan& plan) {
                 b.parameter_named("mlp.expert_bias").trainable = false;
                 b.parameter_named("mlp.expert_bias").dtype = &dtype::fp32;
             };
+}
+
+namespace {
+
+/// Dimensions of a head that the layers of one type rotate: `rope_parameters` has an object for each type.
+std::int64_t read_layer_rotary_dim(ConfigReader& config, std::string_view type, std::int64_t head_dim, double fraction) {
+    const KeyTree* const all = config.raw("rope_parameters");
+    const KeyTree* const own = all != nullptr && all->is(KeyTree::Kind::object) ? all->find(type) : nullptr;
+    if (own != nullptr || all == nullptr) {
+        const KeyTree* const given = own != nullptr ? own->find("partial_rotary_factor") : nullptr;
+        if (own != nullptr) fraction = given != nullptr && !given->is_null() ? given->number() : 1;
+        return std::clamp<std::int64_t>(static_cast<std::int64_t>(static_cast<double>(head_dim) * fraction), 1, head_dim);
+    }
+    return read_rotary_dim(config, head_dim, fraction);
+}
+
+}  // namespace
+
+void configure_mimo_v2_flash(ConfigReader& config, DecoderPlan& plan) {
+    read_decoder_sizes(config, plan);
+    LayerPlan base;
+    AttentionPlan& attention = base.attention;
+    attention.heads = config.size("num_attention_heads", kLargestCount);
+    attention.kv_heads = config.size("num_key_value_heads", kLargestCount);
+    attention.head_dim = config.size("head_dim");
+    attention.value_dim = config.size("v_head_dim");
+    attention.bias = config.flag("attention_bias");
+    attention.dropout = config.probability("attention_dropout");
+    attention.form = AttentionForm::mimo;
+    attention.scales_values = true;
+    attention.rotary_dim = read_layer_rotary_dim(config, "full_attention", attention.head_dim, 0.334);
+    AttentionPlan windowed = attention;
+    windowed.heads = config.size_or("swa_num_attention_heads", attention.heads, kLargestCount);
+    windowed.kv_heads = config.size_or("swa_num_key_value_heads", 2 * attention.kv_heads, kLargestCount);
+    windowed.head_dim = config.size_or("swa_head_dim", attention.head_dim);
+    windowed.value_dim = config.size_or("swa_v_head_dim", attention.value_dim);
+    windowed.window = config.size("sliding_window");
+    windowed.rotary = 1;
+    windowed.rotary_dim = read_layer_rotary_dim(config, "sliding_attention", windowed.head_dim, 0.334);
+    attention.sinks = config.flag("add_full_attention_sink_bias");
+    windowed.sinks = config.flag("add_swa_attention_sink_bias");
+    base.mlp.width = config.size("intermediate_size");
+    base.mlp.act = config.activation("hidden_act");
+    MlpPlan experts = base.mlp;
+    read_experts(config, experts, "n_routed_experts", "moe_intermediate_size");
+    route_as_deepseek(config, experts.experts);
+    if (config.count_or("n_shared_experts", 0) > 0)
+        config.unsupported("n_shared_experts", "expected none: the class has no shared experts");
+
+    std::vector<bool> windows = layers_of_type(config, plan.layer_count, "sliding_attention", "full_attention");
+    if (windows.empty())
+        for (const std::int64_t mark : config.sizes("hybrid_layer_pattern")) windows.push_back(mark != 0);
+    if (windows.empty())
+        for (std::int64_t i = 0; i < plan.layer_count; ++i) windows.push_back(i != 0 && (i + 1) % 6 != 0);
+    if (static_cast<std::int64_t>(windows.size()) != plan.layer_count)
+        config.invalid("hybrid_layer_pattern", "expected an entry for each layer");
+    std::vector<bool> sparse = listed_sparse_layers(config, plan.layer_count);
+    if (sparse.empty())
+        for (std::int64_t i = 0; i < plan.layer_count; ++i) sparse.push_back(i != 0);
+    std::vector<std::pair<bool, bool>> layers;
+    for (std::size_t i = 0; i < std::min(windows.size(), sparse.size()); ++i) layers.emplace_back(windows[i], sparse[i]);
+    plan_layers(plan, layers, [&](const auto& key) {
+        LayerPlan layer = base;
+        if (key.first) layer.attention = windowed;
+        if (key.second) layer.mlp = experts;
+        return layer;
+    });
 }
 
 }  // namespace membudget

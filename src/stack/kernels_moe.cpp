@@ -213,6 +213,22 @@ void all_experts(Mixture& m) {
     m.call.out(0, tape.view(std::move(shared)));
 }
 
+/// hidden_states *= noise, in the block and again in the router [models/phimoe/modeling_phimoe.py
+/// PhimoeSparseMoeBlock.forward, PhimoeTopKRouter.forward]: the noise is kept.
+void add_jitter(Mixture& m) {
+    Tape& tape = m.tape;
+    for (int i = 0; i < 2; ++i) {
+        const Ref x = m.call.in(0);
+        const Ref noise = tape.fresh(x.numel(), x.dtype(), "noise");
+        Ref out = tape.alias_of_storage(x);
+        Tape::NodeBuilder node(tape, "mul", {&x});
+        node.save(noise);
+        node.grad(0);
+        node.finish(out);
+        m.call.rebind_input(0, std::move(out));
+    }
+}
+
 using Experts = Ref (*)(Mixture& m, const Ref& x, const Routing& routing);
 
 /// sigmoid(gate(x)) * shared [Qwen2MoeSparseMoeBlock.forward].
@@ -241,6 +257,7 @@ void mixture(KernelCall& call, Experts experts) {
     Mixture m(call);
     Tape& tape = call.tape;
     if (m.a.router == RouterForm::llama4) return all_experts(m);
+    if (m.a.jittered) add_jitter(m);
     const Ref x = tape.view(call.in(0));
     if (m.a.shared_width == 0) {
         const Routing routing = route(m);

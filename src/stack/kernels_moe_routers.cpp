@@ -3,6 +3,7 @@
 #include "stack/moe_parts.hpp"
 
 #include <algorithm>
+#include <array>
 #include <iterator>
 #include <utility>
 
@@ -226,6 +227,60 @@ Routing route_llama4(Mixture& m) {
     return made;
 }
 
+/// One of the two choices of sparsemixer: scores far below the best are masked, one of the rest is sampled, and
+/// an autograd function of its own gives its weight a gradient.
+void choose_one(Mixture& m, const Ref& scores, const Ref& masked, Ref& weight, Ref& chosen) {
+    Tape& tape = m.tape;
+    const std::int64_t all = scores.numel();
+    const Ref far = tape.fresh(all, dtype::boolean, "far below the best");
+    Ref gates = tape.fresh(all, masked.dtype(), "masked gates");
+    {
+        Tape::NodeBuilder node(tape, "masked_fill", {&masked});
+        node.save(far);
+        node.grad(0);
+        node.finish(gates);
+    }
+    {
+        const Ref noise = tape.fresh(all, gates.dtype(), "noise");
+        const Ref noisy = tape.fresh(all, gates.dtype(), "noisy gates");
+        chosen = tape.fresh(m.tokens, dtype::int64, "chosen expert");
+    }
+    gates = tape.softmax(std::move(gates), tape.autocast() != nullptr && tape.backend() == Backend::cuda
+                                               ? dtype::fp32
+                                               : gates.dtype());
+    const Ref multiplier = gather(tape, gates, chosen, m.tokens, "multiplier");
+    weight = tape.fresh(m.tokens, multiplier.dtype(), "weight");
+    Tape::NodeBuilder node(tape, "PhimoeMultiplier", {&scores, &multiplier});
+    node.save(multiplier);
+    node.save(chosen);
+    node.save(gates);
+    const std::int16_t product = node.temp(byte_count(all, gates.dtype()), "product with the gates");
+    node.grad(0);
+    node.drop(product);
+    node.grad(1, "grad of the multiplier");
+    node.finish(weight);
+}
+
+// models/phimoe/modeling_phimoe.py PhimoeTopKRouter, sparsemixer
+Routing route_phimoe(Mixture& m) {
+    Tape& tape = m.tape;
+    Routing made;
+    made.logits = project(m, m.call.in(0));
+    std::array<Ref, 2> weights, ids;
+    choose_one(m, made.logits, made.logits, weights[0], ids[0]);
+    Ref rest = tape.fresh(made.logits.numel(), made.logits.dtype(), "scores without the first");
+    {
+        Tape::NodeBuilder node(tape, "scatter", {&made.logits});
+        node.save(ids[0]);
+        node.grad(0);
+        node.finish(rest);
+    }
+    choose_one(m, made.logits, rest, weights[1], ids[1]);
+    made.weights = tape.cat(weights);
+    made.ids = tape.fresh(m.rows, dtype::int64, "expert ids");
+    return made;
+}
+
 struct Row {
     RouterForm form;
     Routing (*route)(Mixture& m);
@@ -237,7 +292,7 @@ constexpr Row kRouters[] = {
     {RouterForm::minimax, route_minimax},         {RouterForm::hunyuan, route_sigmoid},
     {RouterForm::afmoe, route_sigmoid},           {RouterForm::cohere, route_cohere},
     {RouterForm::cohere_sigmoid, route_cohere},   {RouterForm::ernie, route_ernie},
-    {RouterForm::llama4, route_llama4},
+    {RouterForm::llama4, route_llama4},           {RouterForm::phimoe, route_phimoe},
 };
 
 }  // namespace

@@ -181,14 +181,12 @@ void rotate_whole_complex(KernelCall& call) {
     call.out(1, std::move(k));
 }
 
-/// OLMo 2 [models/olmo2/modeling_olmo2.py apply_rotary_pos_emb]: the tables' type is that of the products,
-/// and both sums are cast back at the end.
-void rotate_halves_mixed(KernelCall& call, const Ref& q, const Ref& k) {
-    Tape& tape = call.tape;
-    const Ref q_rotated = rotate(tape, q, call.in(2), call.in(3));
-    const Ref k_rotated = rotate(tape, k, call.in(2), call.in(3));
-    call.out(0, tape.cast(q_rotated, q.dtype()));
-    call.out(1, tape.cast(k_rotated, k.dtype()));
+/// OLMo [models/olmo/modeling_olmo.py apply_rotary_pos_emb]: products with tables in fp32, cast back at the end.
+void rotate_halves_promoted(KernelCall& call, const Ref& q, const Ref& k) {
+    const Ref q_rotated = rotate_part(call, q, call.in(2), call.in(3));
+    const Ref k_rotated = rotate_part(call, k, call.in(2), call.in(3));
+    call.out(0, call.tape.cast(q_rotated, q.dtype()));
+    call.out(1, call.tape.cast(k_rotated, k.dtype()));
 }
 
 /// Latent attention: the last `rotary_dim` of each query head, and the one key of all heads, rotate.
@@ -276,7 +274,7 @@ void hf_rotary(KernelCall& call) {
     }
     if (rotation == Rotation::pairs) return rotate_pairs(call, q, k);
     if (rotation == Rotation::halves_cast) return rotate_halves_cast(call, q, k);
-    if (rotation == Rotation::halves_mixed) return rotate_halves_mixed(call, q, k);
+    if (rotation == Rotation::halves_promoted) return rotate_halves_promoted(call, q, k);
     if (rotation == Rotation::halves_wide) return rotate_halves_wide(call, q, k);
     if (rotation == Rotation::pairs_wide) return rotate_pairs_wide(call, q, k);
     call.out(0, rotate_part(call, q, call.in(2), call.in(3)));
@@ -333,7 +331,7 @@ void rotary_tables(KernelCall& call) {
     Tape& tape = call.tape;
     const std::int64_t numel = call.numel(call.output_tensor(0));
     const Rotation rotation = call.attributes().rotation;
-    const Dtype& type = rotation == Rotation::halves_mixed ? dtype::fp32 : call.activation_dtype();
+    const Dtype& type = rotation == Rotation::halves_promoted ? dtype::fp32 : call.activation_dtype();
     if (rotation == Rotation::pairs_apart) {
         // One gathered table, sine and cosine of half its width each [modeling_gptj.py].
         const Ref both = tape.fresh(numel, type, "sine and cosine");
