@@ -88,6 +88,7 @@ void configure_qwen2_moe(ConfigReader& config, DecoderPlan& plan) {
     read_experts(config, experts, "num_experts", "moe_intermediate_size");
     experts.experts.shared_width = config.size("shared_expert_intermediate_size");
     experts.experts.shared_gate = true;
+    experts.experts.sharing = SharedExpert::first;
     experts.experts.form = RouterForm::qwen;
     experts.experts.normalised = config.flag("norm_topk_prob");
     mix_experts(plan, experts, qwen_sparse_layers(config, plan.layer_count, experts.experts.count));
