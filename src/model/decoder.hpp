@@ -116,7 +116,8 @@ struct MlpPlan {
         bool wide_router = false;        ///< the class keeps the router's weight in fp32
         bool normalised = false;         ///< see `OpAttributes::normalised`
         bool router_bias = false;
-        std::string_view correction;     ///< a parameter [1, count] that the class freezes; empty: none
+        std::string_view correction;     ///< a parameter [1, count], or [count], that the class freezes; empty: none
+        bool flat_correction = false;
         bool biased = false;
         bool transposed = false;         ///< weights [E, in, out] instead of [E, out, in]
         std::string_view router = "gate";

@@ -21,8 +21,11 @@ int mixture_of_experts(BlockBuilder& builder, const MlpPlan& mlp, int x, std::in
     if (e.wide_router) builder.parameter_named(join(in_mlp(e.router), "weight")).dtype = &dtype::fp32;
     if (!e.correction.empty()) {
         const std::string name = in_mlp(e.correction);
-        builder.parameter(name, {1, e.count}, Component::router);
+        const std::vector<std::int64_t> shape =
+            e.flat_correction ? std::vector<std::int64_t>{e.count} : std::vector<std::int64_t>{1, e.count};
+        parameters.push_back(builder.parameter(name, shape, Component::router));
         builder.parameter_named(name).trainable = false;
+        builder.parameter_named(name).dtype = &dtype::fp32;
     }
     parameters.push_back(matrices("gate_up_proj", hidden, 2 * e.width));
     if (e.biased)

@@ -179,6 +179,8 @@ void configure_afmoe(ConfigReader& config, DecoderPlan& plan) {
     MlpPlan experts = layer.mlp;
     read_experts(config, experts, "num_experts", "moe_intermediate_size");
     experts.experts.router = "router.gate";
+    experts.experts.correction = "expert_bias";
+    experts.experts.flat_correction = true;
     share_experts(experts, config.count_or("num_shared_experts", 0));
     experts.experts.form = RouterForm::afmoe;
     experts.experts.sharing = SharedExpert::between;
@@ -193,13 +195,6 @@ void configure_afmoe(ConfigReader& config, DecoderPlan& plan) {
                     config.count_or("global_attn_every_n_layers", 0)),
                 window);
     rotate_windows_only(plan);
-    for (LayerPlan& kind : plan.kinds)
-        if (const std::int64_t count = kind.mlp.experts.count; count > 0)
-            kind.extra = [count](BlockBuilder& b) {
-                b.parameter("mlp.expert_bias", {count}, Component::router);
-                b.parameter_named("mlp.expert_bias").trainable = false;
-                b.parameter_named("mlp.expert_bias").dtype = &dtype::fp32;
-            };
 }
 
 namespace {

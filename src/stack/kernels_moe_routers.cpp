@@ -164,7 +164,10 @@ Routing route_sigmoid(Mixture& m) {
     const bool wide = m.a.router == RouterForm::hunyuan;
     Routing made;
     made.logits = project(m, m.call.in(0), wide ? &dtype::fp32 : nullptr);
-    if (!wide) made.logits = tape.cast(std::move(made.logits), dtype::fp32);
+    if (!wide) {
+        made.logits = tape.cast(std::move(made.logits), dtype::fp32);
+        const Ref correction = m.next_parameter();
+    }
     const Ref scores = tape.unary_saving_output(made.logits, "sigmoid");
     Ref values;
     top_corrected(m, scores, values, made.ids);
@@ -197,6 +200,7 @@ Routing route_ernie(Mixture& m) {
     tape.set_autocast(nullptr);
     Routing made;
     made.logits = project(m, m.call.in(0), &dtype::fp32);
+    const Ref correction = m.next_parameter();
     const Ref scores = tape.softmax(made.logits, dtype::fp32);
     Ref values;
     top_corrected(m, scores, values, made.ids);
