@@ -1,6 +1,7 @@
 #include "step/states.hpp"
 
 #include <algorithm>
+#include <functional>
 
 #include <fmt/format.h>
 
@@ -35,6 +36,22 @@ Shape shape_of_shard(const Parameter& parameter, Partition partition, std::int64
     if (degree == 1) return parameter.shape;
     room = shard_shape(parameter.shape, partition, degree);
     return room;
+}
+
+/// The block's parameters in the order in which the class registers them, which is the optimizer's. In the
+/// layers of Llama and those made after it, attention and MLP come before the norms
+/// [transformers models/llama/modeling_llama.py LlamaDecoderLayer.__init__].
+std::vector<const Parameter*> registered(const Block& block) {
+    std::vector<const Parameter*> out;
+    for (const Parameter& parameter : block.parameters) out.push_back(&parameter);
+    const auto is_attention = [](const Parameter* p) { return p->name.starts_with("self_attn."); };
+    const auto is_norm = [](const Parameter* p) {
+        const std::string_view module = std::string_view(p->name).substr(0, p->name.rfind('.'));
+        return module.ends_with("_layernorm") && module.find('.') == std::string_view::npos;
+    };
+    if (std::any_of(out.begin(), out.end(), is_attention))
+        std::stable_partition(out.begin(), out.end(), std::not_fn(is_norm));
+    return out;
 }
 
 /// What the job chooses for a slot without a type of its own, unless it holds codes.
@@ -295,8 +312,8 @@ void StateBooks::temporaries(std::vector<Event>& events, bool fallback) {
         // What one tensor carries meets the next one's scratch, also from copy to copy of a block.
         for (std::int64_t copy = 0; copy < std::min<std::int64_t>(section.count, 2); ++copy)
             for (const int index : section.pattern)
-                for (const Parameter& parameter :
-                     job_.model->blocks[static_cast<std::size_t>(index)].parameters) {
+                for (const Parameter* one : registered(job_.model->blocks[static_cast<std::size_t>(index)])) {
+                    const Parameter& parameter = *one;
                     if (!parameter.tied_to.empty() || !parameter.trainable) continue;
                     const Updater updater = updater_of(job_.optimizer, parameter);
                     if (updater.implementation == nullptr || updater.fallback != fallback) continue;
