@@ -174,6 +174,7 @@ enum class NormStyle {
 enum class Rotation {
     halves,       ///< Llama, NeoX: the second half crosses with the first
     halves_wide,  ///< ModernBERT: the same in fp32
+    halves_promoted,  ///< OLMo: the same with tables in fp32, then cast back
     halves_cast,  ///< Qwen2-VL's tower: the same in fp32, of one copy each
     pairs,        ///< GLM: neighbours cross; the tables are interleaved in each layer
     pairs_apart,  ///< GPT-J: before heads are transposed, with tables interleaved for each tensor
@@ -181,6 +182,7 @@ enum class Rotation {
     chunks,       ///< gpt-oss: halves, each a difference or a sum of products, concatenated
     latent,       ///< DeepSeek-V3: a part of each query head and the one key that all heads share
     latent_complex,  ///< DeepSeek-V2: the same as complex products in fp32
+    complex,      ///< Llama 4: complex products in fp32, before heads are transposed
 };
 
 /// Who writes the attention of a class.
@@ -194,6 +196,7 @@ enum class AttentionForm {
     disentangled,  ///< no choice: DeBERTa, scores of relative positions; inputs v, q, k, mask, then the
                    ///< projected positions for `by_key`, for `by_query`
     gpt_oss,  ///< no SDPA; a learned score per head is concatenated with those of the keys
+    mimo,     ///< the same, in the layers that have such scores; names are bound anew
 };
 /// How a class routes tokens to experts.
 enum class RouterForm {
@@ -203,6 +206,23 @@ enum class RouterForm {
     gpt_oss,      ///< the best logits, their softmax in their type; experts clamp and interleave
     deepseek_v2,  ///< softmax in fp32 from fp32 inputs
     deepseek_v3,  ///< sigmoid in fp32 from fp32 inputs, groups of experts
+    minimax,      ///< sigmoid of fp32 logits, normalised in place
+    hunyuan,      ///< sigmoid in fp32 from fp32 inputs, divided by its sum
+    afmoe,        ///< sigmoid of fp32 logits, divided by its sum
+    cohere,       ///< the best logits, their softmax in fp32, cast back
+    cohere_sigmoid,  ///< the best logits, their sigmoid, divided by its sum if the config says so
+    ernie,        ///< softmax in fp32 outside autocast, divided by its sum, cast back
+    llama4,       ///< sigmoid of the best logits among -inf; experts run over all tokens
+    dbrx,         ///< softmax in its type, divided by its norm
+    phimoe,       ///< sparsemixer: two experts, sampled one after the other
+};
+/// When a mixture runs its shared expert, and how it joins the others.
+enum class SharedExpert {
+    last,     ///< after them: x = routed + shared(x)
+    first,    ///< before the router
+    between,  ///< between the router and the experts
+    wide,     ///< after them, added in fp32
+    mean,     ///< after them, half the sum
 };
 
 /// What a classifier is trained for [transformers loss/loss_utils.py ForSequenceClassificationLoss].
@@ -215,7 +235,7 @@ enum class Problem {
 /// The class has this one function, whatever kernel is asked for.
 [[nodiscard]] constexpr bool has_no_choice(AttentionForm form) {
     return form == AttentionForm::gpt_neo || form == AttentionForm::bloom ||
-           form == AttentionForm::mpt || form == AttentionForm::gpt_oss ||
+           form == AttentionForm::mpt || form == AttentionForm::gpt_oss || form == AttentionForm::mimo ||
            form == AttentionForm::disentangled;
 }
 
@@ -245,6 +265,10 @@ struct OpAttributes {
     bool hookless = false;           ///< of patches: the class does not say that they are its input embeddings
     std::int64_t image_window = 0;   ///< side of such a window in tokens of the text; 0: none
     bool widened = false;            ///< of a loss: the logits are cast to fp32 first
+    std::int64_t routers = 0;        ///< of a loss: so many routers' logits join it, to even out the experts' load
+    bool wide_routers = false;       ///< of a loss: those logits are in fp32
+    bool keeps_logits = false;       ///< of a mixture: its router's logits are a field of the model's outputs
+    bool by_position = false;        ///< of a scale: by a number for each position, in fp32
     bool in_place = false;           ///< of an add: writes its first input
     bool weight_copied = false;      ///< of a linear: autocast copies the weight at each use
     bool causal = true;
@@ -269,7 +293,10 @@ struct OpAttributes {
     Problem problem = Problem::single_label;
     bool normalised = false;         ///< the weights of a token's experts sum to 1
     bool expert_bias = false;
-    bool shared_gate = false;        ///< the shared expert has a gate, and runs first
+    SharedExpert shared = SharedExpert::last;
+    bool shared_gate = false;        ///< the shared expert has a gate
+    bool jittered = false;           ///< of a mixture: noise multiplies its input in place, twice
+    bool shared_bias = false;        ///< the shared expert's modules have biases
 };
 
 /// A low-rank adapter on a linear module or an embedding.

@@ -258,6 +258,7 @@ void configure_olmo2(ConfigReader& config, DecoderPlan& plan) {
     norm_results_only(layer);
     layer.attention.qk_norm = QkNorm::full;
     layer.attention.qk_norm_kind = norms::rms_wide_product;
+    layer.attention.rotation = Rotation::halves_promoted;
     plan.norm = norms::rms_wide_product;
 }
 

@@ -65,12 +65,21 @@ void math(KernelCall& call) {
     };
     const Dtype* const autocast = tape.autocast();
     tape.set_autocast(nullptr);  // the casts above stand for it
-    Ref q = wide(0);
+    const Ref query = wide(0);
     Ref k = wide(1);
     Ref v = wide(2);
+    const Ref q = tape.mul_scalar(query);
+    // A causal mask of its own, where no other comes in; added in place.
+    const bool own_mask = a.causal && !has_mask(call);
+    Ref mask;
+    if (own_mask) {
+        const std::int64_t pairs = scores_numel(call) / detail::checked_mul(sequences_of(call, 0), a.heads);
+        const Ref ones = tape.fresh(pairs, dtype::boolean, "ones");
+        const Ref lower = tape.fresh(pairs, dtype::boolean, "lower triangle");
+        mask = tape.fresh(pairs, dtype::fp32, "additive mask");
+    }
     k = repeat_heads(call, std::move(k));
     v = repeat_heads(call, std::move(v));
-    q = tape.mul_scalar(std::move(q));
     Ref scores;
     {
         Ref scaled = tape.mul_scalar(k);

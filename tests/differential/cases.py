@@ -9,6 +9,7 @@ import sys
 from typing import Any
 
 from architectures import ARCHITECTURES, Architecture, Dims, make_case
+from mixtures import mixtures
 from vision_language import towers_of_tiles, vision_language
 
 SEED = 20
@@ -240,7 +241,8 @@ def narrow_autocast() -> list[dict[str, Any]]:
 
 def all_cases(seed: int) -> list[dict[str, Any]]:
     """What `record.py` runs."""
-    return draw(seed) + adapters() + losses() + towers() + offloads() + narrow_autocast() + vision_language() + towers_of_tiles()
+    drawn = draw(seed) + adapters() + losses() + towers() + offloads() + narrow_autocast()
+    return drawn + vision_language() + towers_of_tiles() + mixtures()
 
 
 def main() -> None:
