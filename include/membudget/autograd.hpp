@@ -151,6 +151,7 @@ struct BackwardStep {
         pass,        ///< hand the gradient of the output on to edge `index`
         pass_view,   ///< the same as a view, which forbids later accumulation in place
         give,        ///< hand saved tensor `bytes` of the node over as the gradient of edge `index`
+        returned,    ///< the node's function has returned; the engine's casts and sums follow
     };
     Kind kind = Kind::temp;
     std::int16_t index = 0;
@@ -183,6 +184,10 @@ public:
         op_ = op;
     }
     void set_grad_enabled(bool enabled) { grad_enabled_ = enabled; }
+    /// Saved tensors come out of hooks: those of a node die with its function's locals, before the engine casts
+    /// and sums its gradients [torch/utils/checkpoint.py _checkpoint_hook; torch/csrc/autograd/engine.cpp
+    /// call_function, validate_outputs].
+    void set_hooked(bool hooked) { hooked_ = hooked; }
     /// The loss does not depend on what is recorded from now on: it waits for `release_unreached`.
     void set_unreached(bool unreached) { unreached_ = unreached; }
     [[nodiscard]] bool grad_enabled() const { return grad_enabled_; }
@@ -427,6 +432,7 @@ private:
     bool unreached_ = false;
     std::size_t last_save_ = 0;
     std::size_t first_unpack_ = 0;
+    bool hooked_ = false;
     bool unpacked_ = false;
     const Dtype* autocast_ = nullptr;
     std::pmr::vector<Storage> storages_;
@@ -455,6 +461,8 @@ public:
     /// Allocates a transient in backward; returns its number for `drop`.
     std::int16_t temp(std::int64_t bytes, const char* what);
     void drop(std::int16_t temp);
+    /// Here the node's function returns; see `BackwardStep::Kind::returned`.
+    void returned();
     void grad(std::size_t input, const char* what = "grad input");
     void grad_view(std::size_t input, const char* what);
     void pass(std::size_t input);

@@ -125,7 +125,6 @@ enum class OpKind {
     softcap,           ///< cap * tanh(x / cap)
     clip,              ///< x between two numbers, in place
     drop_path,         ///< stochastic depth: whole samples of a branch are dropped
-    rearrange,         ///< the same numbers in another order: windows of an image, or a rotation of it
     dropout,
     causal_lm_loss,    ///< logits -> loss: shifted cross-entropy over the vocabulary
     masked_lm_loss,    ///< logits -> loss: cross-entropy, labels not shifted
@@ -189,6 +188,7 @@ enum class Rotation {
     latent,       ///< DeepSeek-V3: a part of each query head and the one key that all heads share
     latent_complex,  ///< DeepSeek-V2: the same as complex products in fp32
     latent_halves,   ///< MiniCPM3: the same with halves
+    complex,      ///< Llama 4: complex products in fp32, before heads are transposed
 };
 
 /// Who writes the attention of a class.
@@ -207,6 +207,7 @@ enum class AttentionForm {
     xglm,         ///< no choice: batches of heads are laid out first
     returned,     ///< no choice: RoFormer, RemBERT, whose layers return the probabilities
     mpnet,        ///< no choice: a position bias is added in place
+    mimo,     ///< the same, in the layers that have such scores; names are bound anew
 };
 /// How a class routes tokens to experts.
 enum class RouterForm {
@@ -216,6 +217,23 @@ enum class RouterForm {
     gpt_oss,      ///< the best logits, their softmax in their type; experts clamp and interleave
     deepseek_v2,  ///< softmax in fp32 from fp32 inputs
     deepseek_v3,  ///< sigmoid in fp32 from fp32 inputs, groups of experts
+    minimax,      ///< sigmoid of fp32 logits, normalised in place
+    hunyuan,      ///< sigmoid in fp32 from fp32 inputs, divided by its sum
+    afmoe,        ///< sigmoid of fp32 logits, divided by its sum
+    cohere,       ///< the best logits, their softmax in fp32, cast back
+    cohere_sigmoid,  ///< the best logits, their sigmoid, divided by its sum if the config says so
+    ernie,        ///< softmax in fp32 outside autocast, divided by its sum, cast back
+    llama4,       ///< sigmoid of the best logits among -inf; experts run over all tokens
+    dbrx,         ///< softmax in its type, divided by its norm
+    phimoe,       ///< sparsemixer: two experts, sampled one after the other
+};
+/// When a mixture runs its shared expert, and how it joins the others.
+enum class SharedExpert {
+    last,     ///< after them: x = routed + shared(x)
+    first,    ///< before the router
+    between,  ///< between the router and the experts
+    wide,     ///< after them, added in fp32
+    mean,     ///< after them, half the sum
 };
 
 /// What a classifier is trained for [transformers loss/loss_utils.py ForSequenceClassificationLoss].
@@ -228,7 +246,7 @@ enum class Problem {
 /// The class has this one function, whatever kernel is asked for.
 [[nodiscard]] constexpr bool has_no_choice(AttentionForm form) {
     return form == AttentionForm::gpt_neo || form == AttentionForm::bloom ||
-           form == AttentionForm::mpt || form == AttentionForm::gpt_oss ||
+           form == AttentionForm::mpt || form == AttentionForm::gpt_oss || form == AttentionForm::mimo ||
            form == AttentionForm::disentangled || form == AttentionForm::granite_swa ||
            form == AttentionForm::openai_gpt || form == AttentionForm::xglm || form == AttentionForm::returned ||
            form == AttentionForm::mpnet;
@@ -260,6 +278,10 @@ struct OpAttributes {
     bool hookless = false;           ///< of patches: the class does not say that they are its input embeddings
     std::int64_t image_window = 0;   ///< side of such a window in tokens of the text; 0: none
     bool widened = false;            ///< of a loss: the logits are cast to fp32 first
+    std::int64_t routers = 0;        ///< of a loss: so many routers' logits join it, to even out the experts' load
+    bool wide_routers = false;       ///< of a loss: those logits are in fp32
+    bool keeps_logits = false;       ///< of a mixture: its router's logits are a field of the model's outputs
+    bool by_position = false;        ///< of a scale: by a number for each position, in fp32
     bool in_place = false;           ///< of an add: writes its first input
     bool weight_copied = false;      ///< of a linear: autocast copies the weight at each use
     bool causal = true;
@@ -287,7 +309,10 @@ struct OpAttributes {
     Problem problem = Problem::single_label;
     bool normalised = false;         ///< the weights of a token's experts sum to 1
     bool expert_bias = false;
-    bool shared_gate = false;        ///< the shared expert has a gate, and runs first
+    SharedExpert shared = SharedExpert::last;
+    bool shared_gate = false;        ///< the shared expert has a gate
+    bool jittered = false;           ///< of a mixture: noise multiplies its input in place, twice
+    bool shared_bias = false;        ///< the shared expert's modules have biases
 };
 
 /// A low-rank adapter on a linear module or an embedding.

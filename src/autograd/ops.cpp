@@ -217,6 +217,7 @@ Ref Tape::mul(Ref a, Ref b) {
         else
             temps[i] = node.temp(byte_count(out.numel(), type), "grad product");
     }
+    if (temps[0] >= 0 || temps[1] >= 0) node.returned();
     for (const std::size_t i : {std::size_t{0}, std::size_t{1}}) {
         if (temps[i] < 0) continue;
         const Ref& x = *inputs[i];

@@ -257,6 +257,10 @@ void Tape::NodeBuilder::drop(std::int16_t temp) {
     if (active_) add_step({BackwardStep::Kind::drop, temp, 0, ""});
 }
 
+void Tape::NodeBuilder::returned() {
+    if (active_) add_step({BackwardStep::Kind::returned, 0, 0, ""});
+}
+
 void Tape::NodeBuilder::grad(std::size_t input, const char* what) {
     if (needs(input)) add_step({BackwardStep::Kind::grad, edge_of(input), 0, what});
 }
@@ -421,6 +425,7 @@ void Tape::run_node(const Node& node) {
     }
     temps_.clear();
     delivered_.clear();
+    bool holds_saved = true;
     const Gradient output = [&] {
         for (std::int32_t s = 0; s < node.slots; ++s)
             if (slots_[at(node.first_slot + s)].storage >= 0) return slots_[at(node.first_slot + s)];
@@ -449,6 +454,12 @@ void Tape::run_node(const Node& node) {
                                       {new_storage(edge.bytes, gradient_term(edge.leaf, view), step.what), view}});
                 break;
             }
+            case BackwardStep::Kind::returned:
+                if (hooked_) {
+                    release_saved(node);
+                    holds_saved = false;
+                }
+                break;
             case BackwardStep::Kind::give: {
                 const std::int32_t storage = saved_[at(node.first_saved) + static_cast<std::size_t>(step.bytes)];
                 retain(storage);
@@ -469,7 +480,7 @@ void Tape::run_node(const Node& node) {
         if (slot.storage >= 0) release(slot.storage);
         slot.storage = -1;
     }
-    release_saved(node);
+    if (holds_saved) release_saved(node);
     for (const auto& [edge, gradient] : delivered_) deliver(edges_[at(edge)], gradient);
 }
 

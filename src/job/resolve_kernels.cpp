@@ -243,10 +243,17 @@ void Resolver::experts() {
     if (!job_.model->step_unsupported.empty()) return;
     const KeyTree* logits = config_ != nullptr ? config_->find("output_router_logits") : nullptr;
     const OpAttributes& mixture = op->attributes;
+    constexpr RouterForm kWithLoss[] = {RouterForm::mixtral, RouterForm::qwen,    RouterForm::granite,
+                                        RouterForm::gpt_oss, RouterForm::minimax, RouterForm::ernie,
+                                        RouterForm::dbrx,    RouterForm::phimoe};
+    const Op* const loss = find_op(*job_.model, OpKind::causal_lm_loss);
+    const bool modelled =
+        loss != nullptr && loss->attributes.routers > 0 && job_.kernel(OpKind::causal_lm_loss).name == "eager";
     const bool auxiliary =
-        mixture.router != RouterForm::deepseek_v2 && mixture.router != RouterForm::deepseek_v3;
+        !modelled && std::ranges::find(kWithLoss, mixture.router) != std::end(kWithLoss);
     if (auxiliary && logits != nullptr && logits->kind() == KeyTree::Kind::boolean && logits->boolean())
-        problems_.unsupported("/model", "the router's auxiliary loss (output_router_logits) is not modelled yet");
+        problems_.unsupported("/model", "the router's auxiliary loss (output_router_logits) is modelled for causal language models with the loss of "
+                                        "transformers alone");
     const double most = static_cast<double>(mixture.experts) / static_cast<double>(mixture.experts_per_token);
     if (given && *given > most)
         problems_.invalid(kPointer, fmt::format("expected at most {:g}, where the busiest of {} experts sees every "

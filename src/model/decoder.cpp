@@ -201,6 +201,20 @@ void add_layers(const DecoderPlan& plan, const SharedTensors& ids, Model& model,
     }
 }
 
+/// The routers of all layers with experts join the loss.
+void add_router_loss(const DecoderPlan& plan, OpAttributes& loss) {
+    for (std::size_t kind = 0; kind < plan.kinds.size(); ++kind) {
+        const MlpPlan::Experts& experts = plan.kinds[kind].mlp.experts;
+        if (experts.count == 0) continue;
+        loss.routers += plan.order.empty()
+                            ? plan.layer_count
+                            : std::count(plan.order.begin(), plan.order.end(), static_cast<int>(kind));
+        loss.experts = experts.count;
+        loss.experts_per_token = experts.per_token;
+        loss.wide_routers = experts.form == RouterForm::granite || experts.form == RouterForm::ernie;
+    }
+}
+
 Block build_head(const DecoderPlan& plan, Task task, std::int64_t labels, Problem problem) {
     BlockBuilder b("head");
     int x = b.input(plan.hidden);
@@ -248,7 +262,8 @@ Block build_head(const DecoderPlan& plan, Task task, std::int64_t labels, Proble
         logits = capped;
     }
     b.hold(logits);
-    b.op(OpKind::causal_lm_loss, "loss", place::loss, {logits}, {loss});
+    OpAttributes& attributes = b.op(OpKind::causal_lm_loss, "loss", place::loss, {logits}, {loss}).attributes;
+    if (plan.router_loss) add_router_loss(plan, attributes);
     return std::move(b).finish(-1);
 }
 
@@ -338,6 +353,7 @@ Result<Model> decoder_family(const Family& family, const KeyTree& config,
     ConfigReader reader(config, "", family.name, family.keys, diagnostics);
     DecoderPlan plan;
     configure(reader, plan);
+    plan.router_loss = reader.knows("output_router_logits") && reader.flag("output_router_logits");
     const std::int64_t labels = label_count(config);
     const Problem problem = problem_of(config, labels, diagnostics);
     if (!diagnostics.empty()) return diagnostics;

@@ -68,6 +68,7 @@ struct AttentionPlan {
     QkNorm qk_norm = QkNorm::none;
     Norm qk_norm_kind = norms::rms;
     std::string_view q_norm = "q_norm", k_norm = "k_norm";
+    bool by_position = false;            ///< queries are multiplied by a number for each position
     NormTime norm_time = NormTime::with_projection;
     bool clips = false;                  ///< queries, keys and values are cut to a range (OLMo)
     std::string_view result_norm;        ///< before the output projection; empty: none
@@ -80,7 +81,9 @@ struct AttentionPlan {
     bool alibi = false;
     bool sinks = false;                  ///< one learned score per head beside those of the keys
     bool gated = false;                  ///< the query projection also makes a gate of its width
+    std::string_view gate;               ///< a projection whose sigmoid multiplies the heads' results; empty: none
     bool scales_query = false;           ///< the query is scaled by an op of its own
+    bool scales_values = false;          ///< the values are
     std::int64_t window = 0;
     double softcap = 0;
     bool softmax_in_dtype = false;       ///< see `OpAttributes::softmax_in_dtype`
@@ -113,9 +116,13 @@ struct MlpPlan {
         bool shared_gate = false;        ///< the shared expert has a sigmoid gate
         bool shared_bias = false;        ///< the shared expert's modules have biases
         RouterForm form = RouterForm::mixtral;
+        SharedExpert sharing = SharedExpert::last;
+        bool jittered = false;           ///< see `OpAttributes::jittered`
+        bool wide_router = false;        ///< the class keeps the router's weight in fp32
         bool normalised = false;         ///< see `OpAttributes::normalised`
         bool router_bias = false;
-        std::string_view correction;     ///< a parameter [1, count] that the class freezes; empty: none
+        std::string_view correction;     ///< a parameter [1, count], or [count], that the class freezes; empty: none
+        bool flat_correction = false;
         bool biased = false;
         bool transposed = false;         ///< weights [E, in, out] instead of [E, out, in]
         std::string_view router = "gate";
@@ -126,11 +133,15 @@ struct MlpPlan {
     } experts;
 };
 
+/// Builds what runs beside the feed-forward network on the same input, and the sum of both results.
+using BuildBeside = std::function<int(BlockBuilder& builder, int x, int result)>;
+
 struct LayerPlan {
     Arrangement arrangement = Arrangement::pre_norm;
     std::string_view norms[4] = {"input_layernorm", "post_attention_layernorm", "", ""};
     AttentionPlan attention;
     MlpPlan mlp;
+    BuildBeside beside_mlp;              ///< set: a second network beside `mlp`
     WeightsOnly extra;                   ///< set: parameters of further modules
     /// The layer keeps the results of attention and feed-forward under names of their own until it
     /// returns (`attn_output = ...`), instead of rebinding `hidden_states`.
@@ -168,6 +179,7 @@ struct DecoderPlan {
     bool head_bias = false;
     bool head_scale = false;
     bool head_input_scale = false;       ///< the hidden states are scaled before the head
+    bool router_loss = false;            ///< the routers' logits are kept, and a loss of them is added
     double head_softcap = 0;
     bool base_has_head = false;          ///< the class without a head's name has the head all the same
     bool tied = false;

@@ -22,10 +22,11 @@ private:
     int falcon_layer(int x);
     int plain_mlp(int x);
     int gated_mlp(int x);
-    int experts(int x);
+    int experts(int x) { return mixture_of_experts(builder_, layer_.mlp, x, plan_.hidden, plan_.router_loss); }
     void projections(int x, int& q, int& k, int& v);
     void normalise(int& q, int& k, NormTime now);
     int head_norm(int x, std::string_view name, std::int64_t heads);
+    int gated_context(int context, int gate);
 
     int norm(int x, int which) { return builder_.norm(x, layer_.norms[which], plan_.norm); }
     int shared(int index) {
@@ -133,6 +134,14 @@ void LayerBuilder::projections(int x, int& q, int& k, int& v) {
     normalise(q, k, NormTime::after_projections);
 }
 
+/// context * sigmoid(gate): the heads' results keep their name until the product takes it.
+int LayerBuilder::gated_context(int context, int gate) {
+    const int open = builder_.activation(gate, in_attention("gate_act"), Act::sigmoid, place::attention);
+    const int product = builder_.tensor(in_attention("gated"), builder_.width(context));
+    builder_.op(OpKind::multiply, in_attention("gated"), place::attention, {context, open}, {product});
+    return product;
+}
+
 int LayerBuilder::attention(int x, int residual) {
     const AttentionPlan& a = layer_.attention;
     const auto function = builder_.scope();
@@ -157,6 +166,9 @@ int LayerBuilder::attention(int x, int residual) {
     int k = -1;
     int v = -1;
     projections(x, q, k, v);
+    const int gate = a.gate.empty() ? -1
+                                    : builder_.hold(builder_.linear(x, in_attention(a.gate), a.heads * a.head_dim,
+                                                                    false, place::attention));
 
     OpAttributes attributes;
     attributes.heads = a.heads;
@@ -183,6 +195,11 @@ int LayerBuilder::attention(int x, int residual) {
         k = rotated_k;
     }
     normalise(q, k, NormTime::after_rotation);
+    if (a.by_position) {
+        q = builder_.scale(q, in_attention("attn_scales"), place::attention);
+        builder_.last_op().attributes.by_position = true;
+    }
+    if (a.scales_values) v = builder_.scale(v, in_attention("v_scale"), place::attention);
     builder_.hold(q);
     builder_.hold(k);
     builder_.hold(v);
@@ -194,9 +211,10 @@ int LayerBuilder::attention(int x, int residual) {
     attributes.bias = a.alibi;
     attributes.softmax_in_dtype = a.softmax_in_dtype;
     const int mask = shared(a.window > 0 ? ids_.window_mask : ids_.full_mask);
-    const int context = builder_.tensor(in_attention("attention"), a.heads * attributes.value_dim);
+    int context = builder_.tensor(in_attention("attention"), a.heads * attributes.value_dim);
     builder_.op(OpKind::attention, in_attention("attention"), place::attention, {q, k, v, mask},
                 {context}, std::move(parameters)).attributes = attributes;
+    if (gate >= 0) context = gated_context(context, gate);
     const int result =
         a.result_norm.empty() ? context : builder_.norm(context, in_attention(a.result_norm), plan_.norm, place::attention);
     int out = builder_.linear(result, in_attention(a.o), plan_.hidden, a.output_bias,
@@ -217,7 +235,8 @@ int LayerBuilder::mlp(int x, int residual) {
         m.weights(builder_);
         return x;
     }
-    if (m.experts.count > 0) return experts(x);
+    if (m.experts.count > 0)
+        return layer_.beside_mlp ? layer_.beside_mlp(builder_, x, builder_.hold(experts(x))) : experts(x);
     const auto function = builder_.scope();
     int out = m.gated ? gated_mlp(x) : plain_mlp(x);
     if (!m.output_dropout.empty())
@@ -259,63 +278,6 @@ int LayerBuilder::gated_mlp(int x) {
     int product = builder_.gated_activation(gate, up, in_mlp(m.act_name), m.act, place::mlp);
     if (!m.inner_norm.empty()) product = builder_.norm(product, in_mlp(m.inner_norm), plan_.norm, place::mlp);
     return builder_.linear(product, in_mlp(m.down), plan_.hidden, m.bias, place::mlp);
-}
-
-int LayerBuilder::experts(int x) {
-    const MlpPlan::Experts& e = layer_.mlp.experts;
-    const std::int64_t hidden = plan_.hidden;
-    const auto matrices = [&](std::string_view name, std::int64_t in, std::int64_t out) {
-        std::vector<std::int64_t> shape =
-            e.transposed ? std::vector<std::int64_t>{e.count, in, out}
-                         : std::vector<std::int64_t>{e.count, out, in};
-        return builder_.parameter(in_mlp(join(e.experts, name)), std::move(shape),
-                                  Component::experts);
-    };
-    std::vector<int> parameters =
-        builder_.linear_weights(in_mlp(e.router), hidden, e.count, e.router_bias, Component::router);
-    if (!e.correction.empty()) {
-        const std::string name = in_mlp(e.correction);
-        builder_.parameter(name, {1, e.count}, Component::router);
-        builder_.parameter_named(name).trainable = false;
-    }
-    parameters.push_back(matrices("gate_up_proj", hidden, 2 * e.width));
-    if (e.biased)
-        parameters.push_back(builder_.parameter(in_mlp(join(e.experts, "gate_up_proj_bias")),
-                                                {e.count, 2 * e.width}, Component::experts));
-    parameters.push_back(matrices("down_proj", e.width, hidden));
-    if (e.biased)
-        parameters.push_back(builder_.parameter(in_mlp(join(e.experts, "down_proj_bias")),
-                                                {e.count, hidden}, Component::experts));
-    if (e.shared_width > 0) {
-        const auto projection = [&](std::string_view name, std::int64_t in, std::int64_t out) {
-            const std::vector<int> made =
-                builder_.linear_weights(join(in_mlp(e.shared), name), in, out, e.shared_bias, Component::mlp);
-            parameters.insert(parameters.end(), made.begin(), made.end());
-        };
-        if (!e.shared_gate_up.empty()) {
-            projection(e.shared_gate_up, hidden, 2 * e.shared_width);
-        } else {
-            projection("gate_proj", hidden, e.shared_width);
-            projection("up_proj", hidden, e.shared_width);
-        }
-        projection("down_proj", e.shared_width, hidden);
-        if (e.shared_gate)
-            parameters.push_back(builder_.parameter(in_mlp(join(e.shared_gate_name, "weight")),
-                                                    {1, hidden}, Component::router));
-    }
-    const int out = builder_.tensor(std::string(layer_.mlp.module), hidden);
-    OpAttributes& attributes = builder_.op(OpKind::moe, std::string(layer_.mlp.module), place::mlp,
-                                           {x}, {out}, std::move(parameters)).attributes;
-    attributes.experts = e.count;
-    attributes.experts_per_token = e.per_token;
-    attributes.expert_width = e.width;
-    attributes.shared_width = e.shared_width;
-    attributes.act = layer_.mlp.act;
-    attributes.router = e.form;
-    attributes.normalised = e.normalised;
-    attributes.expert_bias = e.biased;
-    attributes.shared_gate = e.shared_gate;
-    return out;
 }
 
 int LayerBuilder::adding_layer(int x, bool attention_adds) {

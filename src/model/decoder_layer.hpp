@@ -24,4 +24,8 @@ struct SharedTensors {
                                         const SharedTensors& ids,
                                         const std::vector<Tensor>& shared);
 
+/// The experts of a layer, their router and what is shared; returns the result. `keeps_logits`: see `OpAttributes`.
+[[nodiscard]] int mixture_of_experts(BlockBuilder& builder, const MlpPlan& mlp, int x, std::int64_t hidden,
+                                     bool keeps_logits);
+
 }  // namespace membudget

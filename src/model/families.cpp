@@ -554,7 +554,7 @@ constexpr Family kFamilies[] = {
      "vocab_size=32000 hidden_size=4096 intermediate_size=14336 num_hidden_layers=32 "
      "num_attention_heads=32 num_key_value_heads=8 head_dim hidden_act=silu "
      "tie_word_embeddings=false sliding_window attention_dropout=0.0 num_experts_per_tok=2 "
-     "num_local_experts|num_experts=8",
+     "num_local_experts|num_experts=8 output_router_logits=false",
      kStoredMixtral},
     {"qwen2_moe",
      "Qwen2MoeForCausalLM Qwen2MoeModel Qwen2MoeForSequenceClassification",
@@ -565,7 +565,7 @@ constexpr Family kFamilies[] = {
      "num_attention_heads=16 num_key_value_heads=16 head_dim hidden_act=silu "
      "tie_word_embeddings=false attention_dropout=0.0 qkv_bias=true decoder_sparse_step=1 "
      "moe_intermediate_size=1408 shared_expert_intermediate_size=5632 num_experts_per_tok=4 "
-     "num_experts=60 mlp_only_layers norm_topk_prob=false",
+     "num_experts=60 mlp_only_layers norm_topk_prob=false output_router_logits=false",
      kStoredExperts},
     {"qwen3_moe",
      "Qwen3MoeForCausalLM Qwen3MoeModel Qwen3MoeForSequenceClassification",
@@ -576,7 +576,7 @@ constexpr Family kFamilies[] = {
      "num_attention_heads=32 num_key_value_heads=4 head_dim hidden_act=silu "
      "tie_word_embeddings=false attention_bias=false attention_dropout=0.0 "
      "decoder_sparse_step=1 moe_intermediate_size=768 num_experts_per_tok=8 "
-     "num_experts|num_local_experts=128 mlp_only_layers norm_topk_prob=false",
+     "num_experts|num_local_experts=128 mlp_only_layers norm_topk_prob=false output_router_logits=false",
      kStoredExperts},
     {"olmoe",
      "OlmoeForCausalLM OlmoeModel",
@@ -586,7 +586,7 @@ constexpr Family kFamilies[] = {
      "vocab_size=50304 hidden_size=2048 intermediate_size=2048 num_hidden_layers=16 "
      "num_attention_heads=16 num_key_value_heads hidden_act=silu tie_word_embeddings=false "
      "attention_bias=false attention_dropout=0.0 num_experts_per_tok=8 "
-     "num_experts|num_local_experts=64 norm_topk_prob=false clip_qkv",
+     "num_experts|num_local_experts=64 norm_topk_prob=false clip_qkv output_router_logits=false",
      kStoredExperts},
     {"phimoe",
      "PhimoeForCausalLM PhimoeModel PhimoeForSequenceClassification PhiMoEForCausalLM",
@@ -596,7 +596,7 @@ constexpr Family kFamilies[] = {
      "vocab_size=32064 hidden_size=4096 intermediate_size=6400 num_hidden_layers=32 "
      "num_attention_heads=32 num_key_value_heads=8 head_dim hidden_act=silu "
      "tie_word_embeddings=false sliding_window attention_dropout=0.0 num_experts_per_tok=2 "
-     "num_local_experts=16 attention_bias=false lm_head_bias=false",
+     "num_local_experts=16 attention_bias=false lm_head_bias=false output_router_logits=false input_jitter_noise=0.0",
      kStoredPhimoe},
     {"granitemoe",
      "GraniteMoeForCausalLM GraniteMoeModel",
@@ -606,7 +606,7 @@ constexpr Family kFamilies[] = {
      "vocab_size=32000 hidden_size=4096 intermediate_size=11008 num_hidden_layers=32 "
      "num_attention_heads=32 num_key_value_heads head_dim hidden_act=silu "
      "tie_word_embeddings=false attention_bias=false attention_dropout=0.0 num_local_experts=8 "
-     "num_experts_per_tok=2",
+     "num_experts_per_tok=2 output_router_logits=false",
      kStoredGranitemoe},
     {"gpt_oss",
      "GptOssForCausalLM GptOssModel GptOssForSequenceClassification",
@@ -617,7 +617,7 @@ constexpr Family kFamilies[] = {
      "num_attention_heads=64 num_key_value_heads=8 head_dim=64 hidden_act=silu "
      "tie_word_embeddings=false attention_bias=true sliding_window=128 layer_types "
      "attention_dropout=0.0 num_experts_per_tok|experts_per_token=4 "
-     "num_local_experts|num_experts=128"},
+     "num_local_experts|num_experts=128 output_router_logits=false"},
     {"dbrx",
      "DbrxForCausalLM DbrxModel",
      "DBRX",
@@ -679,7 +679,8 @@ constexpr Family kFamilies[] = {
      "attention_bias=false attention_dropout=0.0 moe_intermediate_size=2048 num_experts_per_tok=8 "
      "n_routed_experts|num_local_experts=256 n_shared_experts sliding_window=129 layer_types "
      "hybrid_layer_pattern mlp_layer_types moe_layer_freq swa_num_attention_heads swa_num_key_value_heads "
-     "swa_head_dim swa_v_head_dim add_swa_attention_sink_bias=true add_full_attention_sink_bias=false",
+     "swa_head_dim swa_v_head_dim add_swa_attention_sink_bias=true add_full_attention_sink_bias=false "
+     "norm_topk_prob=true partial_rotary_factor rope_parameters",
      kStoredMimoV2},
     {"minimax_m3_vl_text",
      "MiniMaxM3VLForCausalLM",
@@ -756,7 +757,7 @@ constexpr Family kFamilies[] = {
      "num_attention_heads=20 num_key_value_heads=4 head_dim hidden_act=silu tie_word_embeddings=true "
      "use_bias=false moe_intermediate_size=1536 num_experts_per_tok|moe_k=6 "
      "num_experts|moe_num_experts=64 moe_num_shared_experts=2 moe_layer_start_index=1 "
-     "moe_layer_end_index=-1 moe_layer_interval=1 attention_dropout=0.0",
+     "moe_layer_end_index=-1 moe_layer_interval=1 attention_dropout=0.0 output_router_logits=false",
      kStoredErnieMoe},
     {"hunyuan_v1_dense",
      "HunYuanDenseV1ForCausalLM HunYuanDenseV1Model HunYuanDenseV1ForSequenceClassification",
@@ -934,7 +935,8 @@ constexpr Family kFamilies[] = {
      build_decoder_family<configure_granitemoeshared>,
      "vocab_size=32000 hidden_size=4096 intermediate_size=11008 num_hidden_layers=32 num_attention_heads=32 "
      "num_key_value_heads attention_bias=false num_local_experts=8 num_experts_per_tok=2 "
-     "shared_intermediate_size=0 hidden_act=silu tie_word_embeddings=false attention_dropout=0.0",
+     "shared_intermediate_size=0 hidden_act=silu tie_word_embeddings=false attention_dropout=0.0 "
+     "output_router_logits=false",
      kStoredGranitemoe},
     {"flex_olmo",
      "FlexOlmoForCausalLM FlexOlmoModel",
@@ -943,7 +945,7 @@ constexpr Family kFamilies[] = {
      build_decoder_family<configure_flex_olmo>,
      "vocab_size=100352 hidden_size=4096 intermediate_size=11008 num_hidden_layers=32 num_attention_heads=32 "
      "num_key_value_heads attention_bias=false num_experts_per_tok=5 num_experts|num_local_experts=7 "
-     "hidden_act=silu tie_word_embeddings=false attention_dropout=0.0",
+     "hidden_act=silu tie_word_embeddings=false attention_dropout=0.0 norm_topk_prob=false output_router_logits=false",
      kStoredExperts},
     {"exaone_moe",
      "ExaoneMoeForCausalLM ExaoneMoeModel",
@@ -953,7 +955,7 @@ constexpr Family kFamilies[] = {
      "vocab_size=102400 hidden_size=4096 intermediate_size=16384 num_hidden_layers=32 num_attention_heads=32 "
      "num_key_value_heads=32 head_dim num_experts=128 num_experts_per_tok=8 moe_intermediate_size=1024 "
      "num_shared_experts=1 first_k_dense_replace=1 mlp_layer_types hidden_act=silu tie_word_embeddings=false "
-     "attention_dropout=0.0",
+     "attention_dropout=0.0 norm_topk_prob=true sliding_window=4096 sliding_window_pattern=4 layer_types",
      kStoredExperts},
     {"sarvam_moe",
      "SarvamMoEForCausalLM Glm4MoeForCausalLM",
@@ -965,7 +967,7 @@ constexpr Family kFamilies[] = {
      "num_experts_per_tok=6 n_shared_experts|num_shared_experts=1 "
      "n_routed_experts|num_experts|num_local_experts=128 first_k_dense_replace=1 use_qk_norm=true "
      "partial_rotary_factor=1.0 rope_parameters hidden_act=silu tie_word_embeddings=false "
-     "attention_dropout=0.0",
+     "attention_dropout=0.0 norm_topk_prob=true",
      kStoredSarvamMoe},
     {"sarvam_mla",
      "SarvamMLAForCausalLM DeepseekV3ForCausalLM",
@@ -985,7 +987,8 @@ constexpr Family kFamilies[] = {
      build_decoder_family<configure_solar_open>,
      "vocab_size=196608 hidden_size=4096 num_hidden_layers=48 num_attention_heads=64 num_key_value_heads=8 "
      "head_dim=128 tie_word_embeddings=false attention_bias=false moe_intermediate_size=1280 "
-     "num_experts_per_tok=8 n_shared_experts=1 n_routed_experts|num_local_experts=128",
+     "num_experts_per_tok=8 n_shared_experts=1 n_routed_experts|num_local_experts=128 "
+     "hidden_act=silu attention_dropout=0.0 norm_topk_prob=true",
      kStoredExperts},
     {"hy_v3",
      "HYV3ForCausalLM HYV3Model",
@@ -995,7 +998,7 @@ constexpr Family kFamilies[] = {
      "vocab_size=120832 hidden_size=4096 intermediate_size=13312 num_hidden_layers=80 num_attention_heads=64 "
      "num_key_value_heads=8 head_dim=128 attention_bias=false mlp_bias=false num_experts=192 "
      "num_experts_per_tok=8 num_shared_experts=1 moe_intermediate_size=1536 mlp_layer_types hidden_act=silu "
-     "tie_word_embeddings=false attention_dropout=0.0",
+     "tie_word_embeddings=false attention_dropout=0.0 enable_moe_fp32_combine=true",
      kStoredHyV3},
     {"mellum",
      "MellumForCausalLM MellumModel",
@@ -1005,7 +1008,8 @@ constexpr Family kFamilies[] = {
      "vocab_size=98304 hidden_size=2304 intermediate_size=7168 num_hidden_layers=28 num_attention_heads=32 "
      "num_key_value_heads=4 head_dim=128 attention_bias=false num_local_experts|num_experts=64 "
      "num_experts_per_tok=8 moe_intermediate_size=896 mlp_layer_types hidden_act=silu "
-     "tie_word_embeddings=false attention_dropout=0.0",
+     "tie_word_embeddings=false attention_dropout=0.0 norm_topk_prob=true sliding_window=1024 layer_types "
+     "output_router_logits=false",
      kStoredExperts},
     {"cohere2_moe",
      "Cohere2MoeForCausalLM Cohere2MoeModel",
@@ -1015,7 +1019,9 @@ constexpr Family kFamilies[] = {
      "vocab_size=256000 hidden_size=8192 intermediate_size=22528 num_hidden_layers=40 num_attention_heads=64 "
      "num_key_value_heads head_dim=128 hidden_act=silu tie_word_embeddings=true attention_bias=false "
      "attention_dropout=0.0 num_experts_per_tok=2 num_experts=8 num_shared_experts=0 "
-     "prefix_dense_intermediate_size mlp_layer_types first_k_dense_replace=0",
+     "prefix_dense_intermediate_size mlp_layer_types first_k_dense_replace=0 norm_topk_prob=true "
+     "expert_selection_fn=softmax shared_expert_combination_strategy=average sliding_window=4096 layer_types "
+     "sliding_window_pattern=4 prefix_dense_sliding_window_pattern=1 rms_norm_eps",
      kStoredExperts},
     {"afmoe",
      "AfmoeForCausalLM AfmoeModel",
@@ -1025,7 +1031,7 @@ constexpr Family kFamilies[] = {
      "vocab_size=200192 hidden_size=2048 intermediate_size=6144 num_hidden_layers=32 num_attention_heads=16 "
      "num_key_value_heads head_dim=128 attention_bias=false moe_intermediate_size=1408 num_dense_layers=1 "
      "num_experts=64 num_experts_per_tok=6 num_shared_experts=2 hidden_act=silu tie_word_embeddings=false "
-     "attention_dropout=0.0",
+     "attention_dropout=0.0 mup_enabled=false sliding_window=1024 layer_types global_attn_every_n_layers=4",
      kStoredExperts},
     {"hunyuan_v1_moe",
      "HunYuanMoEV1ForCausalLM HunYuanMoEV1Model",
@@ -1131,7 +1137,7 @@ constexpr Family kFamilies[] = {
      "tie_word_embeddings=false attention_bias=false attention_dropout=0.0 "
      "moe_intermediate_size=1408 num_experts_per_tok=8 n_shared_experts=1 "
      "n_routed_experts|num_local_experts=128 first_k_dense_replace=1 use_qk_norm=false "
-     "partial_rotary_factor rope_parameters",
+     "norm_topk_prob=true partial_rotary_factor rope_parameters",
      kStoredExperts},
     {"minimax_m2",
      "MiniMaxM2ForCausalLM MiniMaxM2Model",
@@ -1141,7 +1147,7 @@ constexpr Family kFamilies[] = {
      "vocab_size=200064 hidden_size=3072 intermediate_size=1536 num_hidden_layers=62 "
      "num_attention_heads=48 num_key_value_heads=8 head_dim=128 hidden_act=silu "
      "tie_word_embeddings=false attention_dropout=0.0 rotary_dim num_experts_per_tok=8 "
-     "num_local_experts|num_experts=256",
+     "num_local_experts|num_experts=256 partial_rotary_factor rope_parameters output_router_logits=false",
      kStoredMixtral},
     {"minimax",
      "MiniMaxForCausalLM MiniMaxModel",
@@ -1160,7 +1166,8 @@ constexpr Family kFamilies[] = {
      "vocab_size=202048 hidden_size=5120 intermediate_size=8192 intermediate_size_mlp=16384 "
      "num_hidden_layers=48 num_attention_heads=40 num_key_value_heads=8 head_dim=128 "
      "hidden_act=silu tie_word_embeddings=false attention_bias=false attention_dropout=0.0 "
-     "num_experts_per_tok=1 num_local_experts=16 moe_layers interleave_moe_layer_step=1"},
+     "num_experts_per_tok=1 num_local_experts=16 moe_layers interleave_moe_layer_step=1 use_qk_norm=true "
+     "no_rope_layers no_rope_layer_interval=4 attention_chunk_size=8192 layer_types attn_temperature_tuning=true"},
     {"qwen3_next",
      "Qwen3NextForCausalLM Qwen3NextModel Qwen3NextForSequenceClassification",
      "Qwen3-Next",

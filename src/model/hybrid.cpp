@@ -124,6 +124,7 @@ void read_qwen3_next(ConfigReader& config, DecoderPlan& plan, bool fused, bool m
         experts.experts.width = config.size("moe_intermediate_size");
         experts.experts.shared_width = config.size("shared_expert_intermediate_size");
         experts.experts.shared_gate = true;
+        experts.experts.sharing = SharedExpert::first;
         if (config.knows("decoder_sparse_step"))
             sparse = qwen_sparse_layers(config, plan.layer_count, experts.experts.count);
     }

@@ -106,8 +106,10 @@ void configure_deepseek(ConfigReader& config, DecoderPlan& plan) {
     use_latent(plan.layer().attention, latent);
     read_deepseek_experts(config, plan);
     for (LayerPlan& layer : plan.kinds) {
-        layer.mlp.experts.form = third ? RouterForm::deepseek_v3 : RouterForm::deepseek_v2;
-        layer.mlp.experts.normalised = third && config.flag("norm_topk_prob");
+        if (third)
+            route_as_deepseek(config, layer.mlp.experts);
+        else
+            layer.mlp.experts.form = RouterForm::deepseek_v2;
     }
 }
 
@@ -132,10 +134,7 @@ void configure_glm_moe_dsa(ConfigReader& config, DecoderPlan& plan) {
     plan.step_unsupported = kNoIndexer;
 }
 
-void configure_glm4_moe_lite(ConfigReader& config, DecoderPlan& plan) {
-    configure_deepseek(config, plan);
-    plan.step_unsupported = kCountedOnly;
-}
+void configure_glm4_moe_lite(ConfigReader& config, DecoderPlan& plan) { configure_deepseek(config, plan); }
 
 void configure_minicpm3(ConfigReader& config, DecoderPlan& plan) {
     read_decoder_sizes(config, plan);

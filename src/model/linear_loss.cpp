@@ -31,6 +31,7 @@ Result<Model> with_linear_loss(Model model) {
     const auto loss = std::find_if(ops.begin(), ops.end(),
                                    [](const Op& op) { return op.kind == OpKind::causal_lm_loss; });
     if (loss == ops.end()) return no_loss("its loss is not that of a causal language model");
+    if (loss->attributes.routers > 0) return no_loss("its routers' logits join the loss (output_router_logits)");
     int made = maker_of(head, loss->inputs.front());
     double softcap = 0;
     if (made >= 0 && ops[static_cast<std::size_t>(made)].kind == OpKind::softcap) {

@@ -256,9 +256,9 @@ void configure_olmo2(ConfigReader& config, DecoderPlan& plan) {
     read_llama(config, plan);
     LayerPlan& layer = plan.layer();
     norm_results_only(layer);
-    layer.attention.rotation = Rotation::halves_promoted;
     layer.attention.qk_norm = QkNorm::full;
     layer.attention.qk_norm_kind = norms::rms_wide_product;
+    layer.attention.rotation = Rotation::halves_promoted;
     plan.norm = norms::rms_wide_product;
 }
 

@@ -71,9 +71,14 @@ const Family* find_family(const KeyTree& config, Diagnostics& diagnostics) {
     }
     const std::string architecture = first_string(config, "architectures");
     if (!architecture.empty()) {
-        for (const Family& family : families())
-            for (const std::string_view known : words(family.architectures))
-                if (known == architecture) return &family;
+        // Several families may build a class: that whose own it is comes first.
+        const Family* found = nullptr;
+        for (const Family& family : families()) {
+            const std::vector<std::string_view> known = words(family.architectures);
+            if (known.front() == architecture) return &family;
+            if (found == nullptr && std::find(known.begin(), known.end(), architecture) != known.end()) found = &family;
+        }
+        if (found != nullptr) return found;
         diagnostics.unsupported("/architectures/0",
                                 fmt::format("expected a known class; got '{}'", architecture));
         return nullptr;
@@ -133,7 +138,6 @@ std::string_view name_of(OpKind kind) {
         case OpKind::softcap: return "softcap";
         case OpKind::clip: return "clip";
         case OpKind::drop_path: return "drop_path";
-        case OpKind::rearrange: return "rearrange";
         case OpKind::dropout: return "dropout";
         case OpKind::causal_lm_loss: return "causal_lm_loss";
         case OpKind::masked_lm_loss: return "masked_lm_loss";

@@ -1,6 +1,7 @@
 #include "model/moe.hpp"
 
 #include <algorithm>
+#include <utility>
 
 #include "model/llama_like.hpp"
 
@@ -31,6 +32,24 @@ void mix_experts(DecoderPlan& plan, const MlpPlan& experts, const std::vector<bo
     assign_kinds(plan, std::move(kinds));
 }
 
+void mix_experts(DecoderPlan& plan, const MlpPlan& experts, const std::vector<bool>& sparse,
+                 const std::vector<bool>& windowed, std::int64_t window) {
+    std::vector<std::pair<bool, bool>> layers;
+    for (std::size_t i = 0; i < std::min(sparse.size(), windowed.size()); ++i) layers.emplace_back(sparse[i], windowed[i]);
+    plan_layers(plan, layers, [&, dense = plan.layer()](const auto& key) {
+        LayerPlan layer = dense;
+        if (key.first) layer.mlp = experts;
+        if (key.second) layer.attention.window = window;
+        return layer;
+    });
+}
+
+void route_as_deepseek(ConfigReader& config, MlpPlan::Experts& experts) {
+    experts.form = RouterForm::deepseek_v3;
+    experts.wide_router = true;
+    experts.normalised = !config.knows("norm_topk_prob") || config.flag("norm_topk_prob");
+}
+
 std::vector<bool> qwen_sparse_layers(ConfigReader& config, std::int64_t layers,
                                      std::int64_t experts) {
     const std::int64_t step = config.size("decoder_sparse_step", kLargestCount);
@@ -40,6 +59,20 @@ std::vector<bool> qwen_sparse_layers(ConfigReader& config, std::int64_t layers,
         sparse.push_back(experts > 0 && (layer + 1) % step == 0 &&
                          std::find(dense.begin(), dense.end(), layer) == dense.end());
     return sparse;
+}
+
+std::vector<bool> listed_sparse_layers(ConfigReader& config, std::int64_t layers, std::int64_t trailing) {
+    std::vector<bool> out;
+    for (const std::string& word : layer_words(config, "mlp_layer_types", layers, trailing))
+        out.push_back(word == "sparse");
+    if (!out.empty() || !config.knows("moe_layer_freq") || config.raw("moe_layer_freq") == nullptr) return out;
+    const std::vector<std::int64_t> frequencies = config.sizes("moe_layer_freq");
+    if (static_cast<std::int64_t>(frequencies.size()) != layers) {
+        config.invalid("moe_layer_freq", "expected one entry per layer (" + std::to_string(layers) + ")");
+        return std::vector<bool>(static_cast<std::size_t>(layers));
+    }
+    for (const std::int64_t frequency : frequencies) out.push_back(frequency != 0);
+    return out;
 }
 
 void configure_mixtral(ConfigReader& config, DecoderPlan& plan) {
@@ -55,6 +88,7 @@ void configure_qwen2_moe(ConfigReader& config, DecoderPlan& plan) {
     read_experts(config, experts, "num_experts", "moe_intermediate_size");
     experts.experts.shared_width = config.size("shared_expert_intermediate_size");
     experts.experts.shared_gate = true;
+    experts.experts.sharing = SharedExpert::first;
     experts.experts.form = RouterForm::qwen;
     experts.experts.normalised = config.flag("norm_topk_prob");
     mix_experts(plan, experts, qwen_sparse_layers(config, plan.layer_count, experts.experts.count));
@@ -88,8 +122,12 @@ void configure_phimoe(ConfigReader& config, DecoderPlan& plan) {
     plan.head_bias = config.flag("lm_head_bias");
     plan.layer().attention.window = config.size_or("sliding_window", 0);
     read_experts(config, plan.layer().mlp, "num_local_experts", "intermediate_size");
-    plan.layer().mlp.experts.router = "router";
-    plan.step_unsupported = kNoKernel;
+    MlpPlan::Experts& experts = plan.layer().mlp.experts;
+    experts.router = "router";
+    experts.form = RouterForm::phimoe;
+    experts.jittered = config.number("input_jitter_noise") > 0;
+    if (experts.per_token != 2 && config.diagnostics().empty())
+        config.unsupported("num_experts_per_tok", "expected 2: the class always chooses two");
 }
 
 void configure_granitemoe(ConfigReader& config, DecoderPlan& plan) {
@@ -196,8 +234,9 @@ void configure_glm4_moe(ConfigReader& config, DecoderPlan& plan) {
     attention.dropout = config.probability("attention_dropout");
     attention.rotary_dim = read_rotary_dim(config, attention.head_dim, 0.5);
     if (config.knows("use_qk_norm") && config.flag("use_qk_norm")) attention.qk_norm = QkNorm::per_head;
+    attention.norm_time = NormTime::after_projections;
     read_deepseek_experts(config, plan);
-    plan.step_unsupported = kNoKernel;
+    for (LayerPlan& layer : plan.kinds) route_as_deepseek(config, layer.mlp.experts);
 }
 
 void configure_minimax_m2(ConfigReader& config, DecoderPlan& plan) {
@@ -205,19 +244,27 @@ void configure_minimax_m2(ConfigReader& config, DecoderPlan& plan) {
     AttentionPlan& attention = plan.layer().attention;
     attention.qk_norm = QkNorm::full;
     attention.rotary_dim = config.size_or("rotary_dim", 0);
+    if (attention.rotary_dim == 0) attention.rotary_dim = read_rotary_dim(config, attention.head_dim, 1);
     read_experts(config, plan.layer().mlp, "num_local_experts", "intermediate_size");
-    plan.step_unsupported = kNoKernel;
+    plan.layer().mlp.experts.form = RouterForm::minimax;
 }
 
 void configure_llama4(ConfigReader& config, DecoderPlan& plan) {
     read_llama(config, plan);
     LayerPlan& layer = plan.layer();
+    layer.names_results = true;
+    AttentionPlan& attention = layer.attention;
+    attention.rotation = Rotation::complex;
+    attention.softmax_in_dtype = true;
+    attention.norm_time = NormTime::after_rotation;
+    attention.qk_norm_kind = {OpKind::rms_norm, NormStyle::no_weight, false, false};
     layer.mlp.module = "feed_forward";
     MlpPlan experts = layer.mlp;
     read_experts(config, experts, "num_local_experts", "intermediate_size");
     experts.experts.router = "router";
     experts.experts.transposed = true;
     experts.experts.shared_width = experts.experts.width;
+    experts.experts.form = RouterForm::llama4;
     // Dense layers have a width of their own.
     layer.mlp.width = config.size("intermediate_size_mlp");
     const std::vector<std::int64_t> listed = config.sizes("moe_layers");
@@ -227,8 +274,33 @@ void configure_llama4(ConfigReader& config, DecoderPlan& plan) {
         sparse.push_back(config.raw("moe_layers") != nullptr
                              ? std::find(listed.begin(), listed.end(), i) != listed.end()
                              : (i + 1) % step == 0);
-    mix_experts(plan, experts, sparse);
-    plan.step_unsupported = "chunked attention and the experts of a mixture are not modelled yet";
+    // Despite its name, an entry of 1 says that the layer rotates; such layers see chunks of the sequence.
+    const std::vector<std::int64_t> given = config.sizes("no_rope_layers");
+    if (!given.empty() && static_cast<std::int64_t>(given.size()) != plan.layer_count && config.diagnostics().empty())
+        config.invalid("no_rope_layers", "expected one entry per layer (" + std::to_string(plan.layer_count) +
+                                             "); got " + std::to_string(given.size()));
+    const std::int64_t interval = config.size("no_rope_layer_interval", kLargestCount);
+    const std::int64_t chunk = config.size_or("attention_chunk_size", 0);
+    const bool norms = config.flag("use_qk_norm"), tuned = config.flag("attn_temperature_tuning");
+    const std::vector<std::string> types = layer_words(config, "layer_types", plan.layer_count);
+    struct Kind {
+        bool sparse = false, rotates = false, chunked = false;
+        bool operator==(const Kind&) const = default;
+    };
+    std::vector<Kind> kinds;
+    for (std::size_t i = 0; i < sparse.size(); ++i) {
+        const bool rotates = i < given.size() ? given[i] != 0 : (static_cast<std::int64_t>(i) + 1) % interval != 0;
+        kinds.push_back({sparse[i], rotates, types.empty() ? rotates && chunk > 0 : types[i] == "chunked_attention"});
+    }
+    plan_layers(plan, kinds, [&, dense = plan.layer()](const Kind& kind) {
+        LayerPlan made = dense;
+        if (kind.sparse) made.mlp = experts;
+        if (kind.chunked) made.attention.window = chunk;
+        if (!kind.rotates) made.attention.rotary = -1;
+        if (kind.rotates && norms) made.attention.qk_norm = QkNorm::per_head;
+        made.attention.by_position = !kind.rotates && tuned;
+        return made;
+    });
 }
 
 }  // namespace membudget

@@ -16,6 +16,13 @@ void read_experts(ConfigReader& config, MlpPlan& mlp, std::string_view count, st
 /// `sparse` says for each layer which it is.
 void mix_experts(DecoderPlan& plan, const MlpPlan& experts, const std::vector<bool>& sparse);
 
+/// The same, where some layers have a window too.
+void mix_experts(DecoderPlan& plan, const MlpPlan& experts, const std::vector<bool>& sparse,
+                 const std::vector<bool>& windowed, std::int64_t window);
+
+/// Sigmoid routing in fp32 with groups of experts, as DeepSeek-V3 and its kin do it.
+void route_as_deepseek(ConfigReader& config, MlpPlan::Experts& experts);
+
 void configure_mixtral(ConfigReader& config, DecoderPlan& plan);
 void configure_qwen2_moe(ConfigReader& config, DecoderPlan& plan);
 void configure_qwen3_moe(ConfigReader& config, DecoderPlan& plan);
@@ -49,6 +56,10 @@ void read_deepseek_experts(ConfigReader& config, DecoderPlan& plan);
 
 /// The network beside Granite's experts, where it has one.
 [[nodiscard]] WeightsOnly granite_shared_mlp(ConfigReader& config, std::int64_t hidden);
+
+/// Whether each layer has experts: the words of `mlp_layer_types`, else the numbers of `moe_layer_freq`, of which
+/// 0 stands for a dense layer; empty where the file has neither.
+[[nodiscard]] std::vector<bool> listed_sparse_layers(ConfigReader& config, std::int64_t layers, std::int64_t trailing = 0);
 
 /// Whether layer i has experts by the rule of Qwen: every `decoder_sparse_step`-th layer that
 /// `mlp_only_layers` does not name.

@@ -13,21 +13,6 @@ namespace {
 
 constexpr std::string_view kWindow = "sliding_attention";
 
-/// Whether each layer has experts: the words of `mlp_layer_types`, else the numbers of `moe_layer_freq`, of which
-/// 0 stands for a dense layer; empty where the file has neither.
-std::vector<bool> listed_sparse_layers(ConfigReader& config, std::int64_t layers, std::int64_t trailing = 0) {
-    std::vector<bool> out;
-    for (const std::string& word : layer_words(config, "mlp_layer_types", layers, trailing))
-        out.push_back(word == "sparse");
-    if (!out.empty() || !config.knows("moe_layer_freq") || config.raw("moe_layer_freq") == nullptr) return out;
-    const std::vector<std::int64_t> frequencies = config.sizes("moe_layer_freq");
-    if (static_cast<std::int64_t>(frequencies.size()) != layers) {
-        config.invalid("moe_layer_freq", "expected one entry per layer (" + std::to_string(layers) + ")");
-        return std::vector<bool>(static_cast<std::size_t>(layers));
-    }
-    for (const std::int64_t frequency : frequencies) out.push_back(frequency != 0);
-    return out;
-}
 
 /// The layers that `moe_layers_enum` numbers, as a list or as text ("3,4,5").
 std::vector<std::int64_t> numbered_layers(ConfigReader& config, std::string_view key) {
@@ -47,52 +32,6 @@ std::vector<std::int64_t> numbered_layers(ConfigReader& config, std::string_view
 }
 
 }  // namespace
-
-void configure_mimo_v2_flash(ConfigReader& config, DecoderPlan& plan) {
-    read_decoder_sizes(config, plan);
-    LayerPlan base;
-    AttentionPlan& attention = base.attention;
-    attention.heads = config.size("num_attention_heads", kLargestCount);
-    attention.kv_heads = config.size("num_key_value_heads", kLargestCount);
-    attention.head_dim = config.size("head_dim");
-    attention.value_dim = config.size("v_head_dim");
-    attention.bias = config.flag("attention_bias");
-    AttentionPlan windowed = attention;
-    windowed.heads = config.size_or("swa_num_attention_heads", attention.heads, kLargestCount);
-    windowed.kv_heads = config.size_or("swa_num_key_value_heads", 2 * attention.kv_heads, kLargestCount);
-    windowed.head_dim = config.size_or("swa_head_dim", attention.head_dim);
-    windowed.value_dim = config.size_or("swa_v_head_dim", attention.value_dim);
-    windowed.window = config.size("sliding_window");
-    windowed.rotary = 1;
-    attention.sinks = config.flag("add_full_attention_sink_bias");
-    windowed.sinks = config.flag("add_swa_attention_sink_bias");
-    base.mlp.width = config.size("intermediate_size");
-    base.mlp.act = config.activation("hidden_act");
-    MlpPlan experts = base.mlp;
-    read_experts(config, experts, "n_routed_experts", "moe_intermediate_size");
-    if (config.count_or("n_shared_experts", 0) > 0)
-        config.unsupported("n_shared_experts", "expected none: the class has no shared experts");
-
-    std::vector<bool> windows = layers_of_type(config, plan.layer_count, kWindow, "full_attention");
-    if (windows.empty())
-        for (const std::int64_t mark : config.sizes("hybrid_layer_pattern")) windows.push_back(mark != 0);
-    if (windows.empty())
-        for (std::int64_t i = 0; i < plan.layer_count; ++i) windows.push_back(i != 0 && (i + 1) % 6 != 0);
-    if (static_cast<std::int64_t>(windows.size()) != plan.layer_count)
-        config.invalid("hybrid_layer_pattern", "expected an entry for each layer");
-    std::vector<bool> sparse = listed_sparse_layers(config, plan.layer_count);
-    if (sparse.empty())
-        for (std::int64_t i = 0; i < plan.layer_count; ++i) sparse.push_back(i != 0);
-    std::vector<std::pair<bool, bool>> layers;
-    for (std::size_t i = 0; i < std::min(windows.size(), sparse.size()); ++i) layers.emplace_back(windows[i], sparse[i]);
-    plan_layers(plan, layers, [&](const auto& key) {
-        LayerPlan layer = base;
-        if (key.first) layer.attention = windowed;
-        if (key.second) layer.mlp = experts;
-        return layer;
-    });
-    plan.step_unsupported = kCountedOnly;
-}
 
 void configure_minimax_m3(ConfigReader& config, DecoderPlan& plan) {
     read_decoder_sizes(config, plan);
@@ -200,126 +139,6 @@ void configure_step3p5(ConfigReader& config, DecoderPlan& plan) {
     });
     plan.step_unsupported = kCountedOnly;
 }
-
-namespace {
-
-/// The mixture of layers that `mlp_layer_types` does not call dense; without it, of those from
-/// `first_k_dense_replace` on, where the class has that key, else from `first` on.
-std::vector<bool> read_sparse_layers(ConfigReader& config, std::int64_t layers, std::int64_t first) {
-    std::vector<bool> sparse;
-    if (config.knows("mlp_layer_types")) sparse = listed_sparse_layers(config, layers);
-    if (!sparse.empty()) return sparse;
-    if (config.knows("first_k_dense_replace")) first = config.count_or("first_k_dense_replace", first);
-    for (std::int64_t i = 0; i < layers; ++i) sparse.push_back(i >= first);
-    return sparse;
-}
-
-/// Experts beside `count` shared ones that are one network of their common width.
-void share_experts(MlpPlan& experts, std::int64_t count) {
-    experts.experts.shared = "shared_experts";
-    experts.experts.shared_width = detail::checked_mul(count, experts.experts.width);
-}
-
-}  // namespace
-
-void configure_granitemoeshared(ConfigReader& config, DecoderPlan& plan) {
-    configure_granitemoe(config, plan);
-    plan.layer().extra = granite_shared_mlp(config, plan.hidden);
-    plan.step_unsupported = kCountedOnly;
-}
-
-WeightsOnly granite_shared_mlp(ConfigReader& config, std::int64_t hidden) {
-    const std::int64_t width = config.count_or("shared_intermediate_size", 0, kLargestWidth);
-    return [hidden, width](BlockBuilder& b) {
-        if (width == 0) return;
-        b.linear_weights("shared_mlp.input_linear", hidden, 2 * width, false, Component::mlp);
-        b.linear_weights("shared_mlp.output_linear", width, hidden, false, Component::mlp);
-    };
-}
-
-void configure_flex_olmo(ConfigReader& config, DecoderPlan& plan) {
-    configure_olmo2(config, plan);
-    read_experts(config, plan.layer().mlp, "num_experts", "intermediate_size");
-    plan.step_unsupported = kCountedOnly;
-}
-
-void configure_exaone_moe(ConfigReader& config, DecoderPlan& plan) {
-    read_llama(config, plan);
-    plan.layer().attention.qk_norm = QkNorm::per_head;
-    MlpPlan experts = plan.layer().mlp;
-    read_experts(config, experts, "num_experts", "moe_intermediate_size");
-    share_experts(experts, config.count_or("num_shared_experts", 0));
-    mix_experts(plan, experts, read_sparse_layers(config, plan.layer_count, 1));
-    plan.step_unsupported = kCountedOnly;
-}
-
-void configure_solar_open(ConfigReader& config, DecoderPlan& plan) {
-    read_decoder_sizes(config, plan);
-    AttentionPlan& attention = plan.layer().attention;
-    read_heads(config, plan.hidden, attention);
-    attention.bias = config.flag("attention_bias");
-    read_experts(config, plan.layer().mlp, "n_routed_experts", "moe_intermediate_size");
-    share_experts(plan.layer().mlp, config.count_or("n_shared_experts", 0));
-    plan.step_unsupported = kCountedOnly;
-}
-
-void configure_mellum(ConfigReader& config, DecoderPlan& plan) {
-    read_llama(config, plan);
-    plan.layer().attention.qk_norm = QkNorm::per_head;
-    MlpPlan experts = plan.layer().mlp;
-    read_experts(config, experts, "num_local_experts", "moe_intermediate_size");
-    mix_experts(plan, experts, read_sparse_layers(config, plan.layer_count, 0));
-    plan.step_unsupported = kCountedOnly;
-}
-
-void configure_hy_v3(ConfigReader& config, DecoderPlan& plan) {
-    configure_exaone_moe(config, plan);
-    for (LayerPlan& layer : plan.kinds) {
-        layer.mlp.experts.shared_bias = layer.mlp.bias;
-        if (layer.mlp.experts.count > 0) layer.mlp.bias = false;
-    }
-}
-
-void configure_cohere2_moe(ConfigReader& config, DecoderPlan& plan) {
-    configure_cohere(config, plan);
-    plan.norm = norms::rms;
-    LayerPlan& layer = plan.layer();
-    MlpPlan experts = layer.mlp;
-    read_experts(config, experts, "num_experts", "intermediate_size");
-    share_experts(experts, config.count_or("num_shared_experts", 0));
-    layer.mlp.width = config.size_or("prefix_dense_intermediate_size", layer.mlp.width);
-    mix_experts(plan, experts, read_sparse_layers(config, plan.layer_count, 0));
-    plan.step_unsupported = kCountedOnly;
-}
-
-void configure_afmoe(ConfigReader& config, DecoderPlan& plan) {
-    read_llama(config, plan);
-    LayerPlan& layer = plan.layer();
-    layer.arrangement = Arrangement::sandwich;
-    layer.norms[1] = "post_attention_layernorm";
-    layer.norms[2] = "pre_mlp_layernorm";
-    layer.norms[3] = "post_mlp_layernorm";
-    AttentionPlan& attention = layer.attention;
-    attention.qk_norm = QkNorm::per_head;
-    MlpPlan experts = layer.mlp;
-    read_experts(config, experts, "num_experts", "moe_intermediate_size");
-    experts.experts.router = "router.gate";
-    share_experts(experts, config.count_or("num_shared_experts", 0));
-    const std::int64_t dense = config.count_or("num_dense_layers", 0);
-    std::vector<bool> sparse;
-    for (std::int64_t i = 0; i < plan.layer_count; ++i) sparse.push_back(i >= dense);
-    mix_experts(plan, experts, sparse);
-    for (LayerPlan& kind : plan.kinds)
-        kind.extra = [hidden = plan.hidden, width = kind.attention.heads * kind.attention.head_dim,
-                      count = kind.mlp.experts.count](BlockBuilder& b) {
-            b.linear_weights("self_attn.gate_proj", hidden, width, false, Component::attention);
-            if (count == 0) return;
-            b.parameter("mlp.expert_bias", {count}, Component::router);
-            b.parameter_named("mlp.expert_bias").trainable = false;
-        };
-    plan.step_unsupported = kCountedOnly;
-}
-
 void configure_hunyuan_moe(ConfigReader& config, DecoderPlan& plan) {
     configure_hunyuan_dense(config, plan);
     MlpPlan& mlp = plan.layer().mlp;
@@ -334,6 +153,11 @@ void configure_hunyuan_moe(ConfigReader& config, DecoderPlan& plan) {
     mlp.experts.router = "gate.wg";
     mlp.experts.shared = "shared_mlp";
     mlp.experts.shared_width = mlp.width;
+    mlp.experts.sharing = SharedExpert::first;
+    mlp.experts.form = RouterForm::qwen;
+    mlp.experts.normalised = true;
+    plan.layer().attention.norm_time = NormTime::after_rotation;
+    plan.step_unsupported.clear();
 }
 
 void configure_jetmoe(ConfigReader& config, DecoderPlan& plan) {

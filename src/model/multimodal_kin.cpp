@@ -25,7 +25,7 @@ constexpr std::string_view kGlm4vMoeText =
     "num_attention_heads=96 num_key_value_heads=8 head_dim hidden_act=silu tie_word_embeddings=false "
     "partial_rotary_factor rope_parameters attention_bias=true attention_dropout=0.0 "
     "moe_intermediate_size=1408 num_experts_per_tok=8 n_shared_experts=1 "
-    "n_routed_experts|num_local_experts=128 first_k_dense_replace=1";
+    "n_routed_experts|num_local_experts=128 first_k_dense_replace=1 norm_topk_prob=true";
 
 // Mistral 3's own defaults for a config without the nested ones.
 constexpr std::string_view kMistral3Text =
@@ -108,7 +108,6 @@ void configure_glm4v_moe(ConfigReader& config, Parts& parts) {
     DecoderPlan plan = language_model();
     read_text_or_flat(config, "glm4v_moe_text", kGlm4vMoeText, configure_glm4_moe, plan);
     plan_qwen_tower(plan, read_glm4v_vision(config));
-    plan.step_unsupported = kCountedOnly;
     parts.add_decoder(plan);
 }
 

@@ -80,14 +80,15 @@ void math(KernelCall& call) {
     };
     const Dtype* const autocast = tape.autocast();
     tape.set_autocast(nullptr);  // the casts above stand for it
-    const Ref mask = mask_of_math(call);
+    Ref mask = mask_of_math(call);
     const Ref query = wide(0);
     Ref k = wide(1);
     Ref v = wide(2);
+    const Ref q = tape.mul_scalar(query);
+    // A causal mask of its own, where no other comes in; added in place.
+    if (a.causal && !mask) mask = causal_mask_of_math(call);
     k = repeat_heads(call, std::move(k));
     v = repeat_heads(call, std::move(v));
-    const Ref q = tape.mul_scalar(query);
-    const Ref causal = a.causal && !mask ? causal_mask_of_math(call) : Ref();
     Ref scores;
     {
         Ref scaled = tape.mul_scalar(k);

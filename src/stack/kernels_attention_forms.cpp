@@ -214,7 +214,8 @@ void falcon(KernelCall& call) {
     call.out(0, merge_heads(call, std::move(out)));
 }
 
-/// gpt-oss [models/gpt_oss/modeling_gpt_oss.py eager_attention_forward]: the sinks are one more key;
+/// gpt-oss and, without sinks in layers that have none, MiMo-V2-Flash [models/gpt_oss/modeling_gpt_oss.py,
+/// models/mimo_v2_flash/modeling_mimo_v2_flash.py eager_attention_forward]: the sinks are one more key;
 /// the row's maximum is subtracted, and has a gradient.
 void gpt_oss(KernelCall& call) {
     Tape& tape = call.tape;
@@ -237,9 +238,10 @@ void gpt_oss(KernelCall& call) {
     }
     scores = tape.mul_scalar(scores);
     if (has_mask(call)) scores = tape.add(scores, call.in(3));
-    const Ref sinks = tape.view(call.parameter(0));
+    const bool has_sinks = call.parameters() > 0;
     Ref combined;
-    {
+    if (has_sinks) {
+        const Ref sinks = tape.view(call.parameter(0));
         // cat promotes; the sinks' gradient is summed from its column.
         const Dtype& type = scores.dtype().bits < sinks.dtype().bits ? sinks.dtype() : scores.dtype();
         combined = tape.fresh(numel + rows, type, "scores and sinks");
@@ -250,7 +252,10 @@ void gpt_oss(KernelCall& call) {
             node.grad(0, "grad cast back");
         node.grad(1, "grad of sinks");
         node.finish(combined);
+    } else {
+        combined = scores;
     }
+    if (a.form == AttentionForm::mimo) scores.reset();  // one name for all of them
     {
         const Ref maximum = [&] {
             const Ref ids = tape.fresh(rows, dtype::int64, "position of the maximum");
@@ -264,7 +269,7 @@ void gpt_oss(KernelCall& call) {
         combined = tape.sub(combined, maximum);
     }
     Ref probabilities = tape.softmax(combined, combined.dtype());
-    Ref kept = tape.slice(probabilities, numel);
+    Ref kept = has_sinks ? tape.slice(probabilities, numel) : probabilities;
     kept = drop_probabilities(call, std::move(kept));
     const Ref weights = tape.cast(kept, value.dtype());
     call.hold(weights);
@@ -284,7 +289,8 @@ bool run_eager_form(KernelCall& call) {
         case AttentionForm::gpt_neo: gpt_neo(call); return true;
         case AttentionForm::bloom: bloom(call); return true;
         case AttentionForm::mpt: mpt(call); return true;
-        case AttentionForm::gpt_oss: gpt_oss(call); return true;
+        case AttentionForm::gpt_oss:
+        case AttentionForm::mimo: gpt_oss(call); return true;
         case AttentionForm::falcon: falcon(call); return true;
         case AttentionForm::disentangled: disentangled(call); return true;
         case AttentionForm::granite_swa: granite_swa(call); return true;

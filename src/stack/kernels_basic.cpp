@@ -82,7 +82,12 @@ Ref apply_activation(Tape& tape, Act act, const Ref& x) {
     return {};
 }
 
-void scale(KernelCall& call) { call.out(0, call.tape.mul_scalar(call.in(0))); }
+void scale(KernelCall& call) {
+    Tape& tape = call.tape;
+    if (!call.attributes().by_position) return call.out(0, tape.mul_scalar(call.in(0)));
+    const Ref scales = tape.fresh(call.extents.sequence, dtype::fp32, "scale of each position");
+    call.out(0, tape.cast(tape.mul(call.in(0), scales), call.in(0).dtype()));
+}
 
 void add(KernelCall& call) {
     if (call.attributes().in_place)

@@ -21,6 +21,37 @@ Ref shifted_cross_entropy(KernelCall& call, const Ref& logits) {
 
 }  // namespace
 
+namespace {
+
+/// loss + coefficient * load_balancing_loss_func(routers' logits): layer by layer a softmax, which its gradient
+/// wants, and sums over the tokens [models/mixtral/modeling_mixtral.py load_balancing_loss_func]. The gradients of
+/// the logits, which wait for the backward pass of their layers, are booked while the loss's own runs.
+Ref with_router_loss(KernelCall& call, const Ref& loss) {
+    Tape& tape = call.tape;
+    const OpAttributes& a = call.attributes();
+    const std::int64_t tokens = call.rows(call.input_tensor(0));
+    const std::int64_t numel = detail::checked_mul(tokens, a.experts);
+    const std::int64_t chosen = detail::checked_mul(tokens, a.experts_per_token);
+    const bool wide = a.wide_routers || (tape.autocast() != nullptr && tape.backend() == Backend::cuda);
+    const Dtype& type = wide ? dtype::fp32 : call.in(0).dtype();
+    Ref auxiliary = tape.fresh(a.experts, dtype::fp32, "sum of probabilities");
+    const Ref logits = call.in(0);
+    Tape::NodeBuilder node(tape, "router loss", {&logits});
+    std::vector<std::int16_t> gradients;
+    for (std::int64_t router = 0; router < a.routers; ++router) {
+        const Ref weights = tape.fresh(numel, type, "routing weights");
+        node.save(weights);
+        const Ref values = tape.fresh(chosen, type, "top weights");
+        const Ref ids = tape.fresh(chosen, dtype::int64, "expert ids");
+        if (tape.grad_enabled()) gradients.push_back(node.temp(byte_count(numel, type), "grad of router logits"));
+    }
+    for (const std::int16_t gradient : gradients) node.drop(gradient);
+    node.finish(auxiliary);
+    return tape.add(loss, tape.mul_scalar(tape.mean(std::move(auxiliary), 1)));
+}
+
+}  // namespace
+
 void causal_lm_loss(KernelCall& call) {
     Tape& tape = call.tape;
     const std::int64_t rows = call.rows(call.input_tensor(0));
@@ -30,7 +61,8 @@ void causal_lm_loss(KernelCall& call) {
     const Ref logits = tape.cast(call.in(0), dtype::fp32);
     const Ref padded = tape.fresh(rows + batch, dtype::int64, "padded labels");
     Ref labels = tape.fresh(rows, dtype::int64, "shifted labels");
-    call.out(0, tape.cross_entropy(logits, std::move(labels), rows, call.input_tensor(0).width));
+    Ref loss = tape.cross_entropy(logits, std::move(labels), rows, call.input_tensor(0).width);
+    call.out(0, call.attributes().routers > 0 ? with_router_loss(call, loss) : std::move(loss));
 }
 
 void shifted_logits_loss(KernelCall& call) {

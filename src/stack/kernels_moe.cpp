@@ -1,4 +1,4 @@
-// Mixtures of experts: router, experts, shared experts, as transformers 5 writes them. The experts of
+// Mixtures of experts: experts and shared experts, as transformers 5 writes them. The experts of
 // one device see tokens x experts per token rows together, however unevenly they are routed: an
 // imbalance changes nothing here, but for the loop over experts, whose transients follow the busiest.
 
@@ -9,128 +9,11 @@
 #include <cstdint>
 #include <optional>
 
+#include "stack/moe_parts.hpp"
+
 namespace membudget::kernel {
 
 namespace {
-
-/// A module of experts being run: sizes, and its parameters in their order.
-struct Mixture {
-    explicit Mixture(KernelCall& with)
-        : call(with), tape(with.tape), a(with.attributes()),
-          tokens(with.rows(with.input_tensor(0))), hidden(with.input_tensor(0).width),
-          rows(detail::checked_mul(tokens, a.experts_per_token)) {}
-
-    Ref next_parameter() { return call.parameter(parameter++); }
-
-    KernelCall& call;
-    Tape& tape;
-    const OpAttributes& a;
-    std::int64_t tokens, hidden;
-    std::int64_t rows;  ///< of all experts together
-    std::size_t parameter = 0;
-};
-
-/// What the router decides.
-struct Routing {
-    Ref logits, weights, ids;
-};
-
-/// x[ids]: saves the ids; the gradient is scattered into zeros.
-Ref gather(Tape& tape, const Ref& x, const Ref& ids, std::int64_t numel, const char* what) {
-    Ref out = tape.fresh(numel, x.dtype(), what);
-    Tape::NodeBuilder node(tape, what, {&x});
-    node.save(ids);
-    node.grad(0, "scattered grad");
-    node.finish(out);
-    return out;
-}
-
-/// torch.topk: values and ids; the gradient is scattered into zeros.
-void top(Mixture& m, const Ref& scores, Ref& values, Ref& ids) {
-    ids = m.tape.fresh(m.rows, dtype::int64, "expert ids");
-    values = gather(m.tape, scores, ids, m.rows, "top scores");
-}
-
-/// values /= values.sum(-1, keepdim=True), in place: autograd keeps a copy of the numerator.
-Ref normalise(Mixture& m, const Ref& values) {
-    Tape& tape = m.tape;
-    const Ref sum = tape.mean(values, m.tokens);
-    const Ref numerator = tape.grad_enabled()
-                              ? tape.fresh(values.numel(), values.dtype(), "numerator")
-                              : Ref();
-    Ref out = tape.alias_of_storage(values);
-    Tape::NodeBuilder node(tape, "div", {&values, &sum});
-    node.save(numerator);
-    node.save(sum);
-    const std::int16_t scaled = node.temp(byte_count(values.numel(), values.dtype()), "grad of sum");
-    node.grad(0);
-    node.grad(1, "reduced grad");
-    node.drop(scaled);
-    node.finish(out);
-    return out;
-}
-
-/// Router of DeepSeek: in fp32, with groups of experts of which some are masked away.
-Routing route_deepseek(Mixture& m) {
-    Tape& tape = m.tape;
-    const std::int64_t all = detail::checked_mul(m.tokens, m.a.experts);
-    Routing made;
-    {
-        Ref x = tape.cast(m.call.in(0), dtype::fp32);
-        Ref weight = tape.cast(m.next_parameter(), dtype::fp32);
-        made.logits = tape.linear(std::move(x), std::move(weight), Ref(), m.tokens, m.hidden,
-                                  m.a.experts);
-    }
-    if (m.a.router == RouterForm::deepseek_v2) {
-        const Ref scores = tape.softmax(made.logits, dtype::fp32);
-        Ref values;
-        top(m, scores, values, made.ids);
-        made.weights = tape.mul_scalar(std::move(values));
-        return made;
-    }
-    const Ref scores = tape.unary_saving_output(made.logits, "sigmoid");
-    Ref values;
-    {
-        const Ref for_choice = tape.fresh(all, dtype::fp32, "scores for choice");
-        const Ref masked = tape.fresh(all, dtype::fp32, "masked scores");
-        top(m, scores, values, made.ids);
-    }
-    if (m.a.normalised) values = normalise(m, values);
-    made.weights = tape.mul_scalar(std::move(values));
-    return made;
-}
-
-Routing route(Mixture& m) {
-    Tape& tape = m.tape;
-    const RouterForm form = m.a.router;
-    if (form == RouterForm::deepseek_v2 || form == RouterForm::deepseek_v3) return route_deepseek(m);
-    Routing made;
-    {
-        Ref weight = m.next_parameter();
-        Ref bias = form == RouterForm::gpt_oss ? m.next_parameter() : Ref();
-        made.logits = tape.linear(m.call.in(0), std::move(weight), std::move(bias), m.tokens,
-                                  m.hidden, m.a.experts);
-    }
-    if (form == RouterForm::gpt_oss) {  // softmax of the chosen logits, in their type
-        Ref values;
-        top(m, made.logits, values, made.ids);
-        made.weights = tape.softmax(values, values.dtype());
-        return made;
-    }
-    if (form == RouterForm::granite) {  // fp32 logits; the weights in the type of the input
-        made.logits = tape.cast(std::move(made.logits), dtype::fp32);
-        Ref values;
-        top(m, made.logits, values, made.ids);
-        made.weights = tape.cast(tape.softmax(std::move(values), dtype::fp32), m.call.in(0).dtype());
-        return made;
-    }
-    const Ref probabilities = tape.softmax(made.logits, dtype::fp32);
-    Ref values;
-    top(m, probabilities, values, made.ids);
-    if (form == RouterForm::mixtral || m.a.normalised) values = normalise(m, values);
-    made.weights = form == RouterForm::mixtral ? values : tape.cast(values, made.logits.dtype());
-    return made;
-}
 
 /// input @ weight by groups of rows: not known to autocast, so the input takes the weight's type.
 Ref grouped_product(Mixture& m, Ref x, const Ref& weight, const Ref& offsets, std::int64_t width) {
@@ -285,52 +168,135 @@ Ref looped_experts(Mixture& m, const Ref& x, const Routing& routing) {
 /// The dense network that every token passes: down(act(gate(x)) * up(x)).
 Ref shared_expert(Mixture& m, const Ref& x) {
     Tape& tape = m.tape;
-    const Ref gate = m.next_parameter();
-    const Ref up = m.next_parameter();
-    const Ref down = m.next_parameter();
-    const auto project = [&](Ref from, const Ref& weight, std::int64_t in, std::int64_t out) {
-        return tape.linear(std::move(from), weight, Ref(), m.tokens, in, out);
+    struct Weights {
+        Ref weight, bias;
+    };
+    const auto next = [&] {
+        Ref weight = m.next_parameter();
+        return Weights{std::move(weight), m.a.shared_bias ? m.next_parameter() : Ref()};
+    };
+    const Weights gate = next();
+    const Weights up = next();
+    const Weights down = next();
+    const auto project = [&](Ref from, const Weights& with, std::int64_t in, std::int64_t out) {
+        return tape.linear(std::move(from), with.weight, with.bias, m.tokens, in, out);
     };
     Ref active = apply_activation(tape, m.a.act, project(x, gate, m.hidden, m.a.shared_width));
     Ref product = tape.mul(std::move(active), project(x, up, m.hidden, m.a.shared_width));
     return project(std::move(product), down, m.a.shared_width, m.hidden);
 }
 
+/// Llama 4 [models/llama4/modeling_llama4.py Llama4TextMoe.forward]: every expert runs over all tokens, which
+/// the router has multiplied by their weights, nearly all zero.
+void all_experts(Mixture& m) {
+    Tape& tape = m.tape;
+    const Ref x = tape.view(m.call.in(0));
+    const Routing routing = route(m);
+    const std::int64_t rows = detail::checked_mul(m.tokens, m.a.experts);
+    Ref in = tape.repeat(x, detail::checked_mul(rows, m.hidden));
+    {
+        const Ref by_row = tape.copy(routing.weights);
+        in = tape.mul(std::move(in), by_row);
+    }
+    const Ref gate_up = m.next_parameter();
+    const Ref down = m.next_parameter();
+    Ref out;
+    {
+        const Ref both = tape.matmul(in, gate_up, detail::checked_mul(rows, 2 * m.a.expert_width));
+        const std::int64_t halves[] = {both.numel() / 2, both.numel() / 2};
+        const std::vector<Ref> parts = tape.chunk(both, halves);
+        Ref product = tape.mul(parts[1], apply_activation(tape, m.a.act, parts[0]));
+        out = tape.view(tape.matmul(std::move(product), down, in.numel()));
+    }
+    Ref shared = shared_expert(m, x);
+    shared = tape.add_in_place(std::move(shared), tape.sum_to(out, x.numel()));
+    m.call.out(0, tape.view(std::move(shared)));
+}
+
+/// hidden_states *= noise, in the block and again in the router [models/phimoe/modeling_phimoe.py
+/// PhimoeSparseMoeBlock.forward, PhimoeTopKRouter.forward]: the noise is kept.
+void add_jitter(Mixture& m) {
+    Tape& tape = m.tape;
+    for (int i = 0; i < 2; ++i) {
+        const Ref x = m.call.in(0);
+        const Ref noise = tape.fresh(x.numel(), x.dtype(), "noise");
+        Ref out = tape.alias_of_storage(x);
+        Tape::NodeBuilder node(tape, "mul", {&x});
+        node.save(noise);
+        node.grad(0);
+        node.finish(out);
+        m.call.rebind_input(0, std::move(out));
+    }
+}
+
 using Experts = Ref (*)(Mixture& m, const Ref& x, const Routing& routing);
+
+/// sigmoid(gate(x)) * shared [Qwen2MoeSparseMoeBlock.forward].
+Ref open_gate(Mixture& m, const Ref& x, const Ref& shared) {
+    Tape& tape = m.tape;
+    Ref gate = tape.linear(x, m.next_parameter(), Ref(), m.tokens, m.hidden, 1);
+    const Ref open = tape.unary_saving_output(gate, "sigmoid");
+    gate.reset();
+    return tape.mul(open, shared);
+}
+
+/// The sum of what the chosen experts and the shared one make.
+Ref join(Mixture& m, const Ref& routed, Ref shared) {
+    Tape& tape = m.tape;
+    if (m.a.shared == SharedExpert::between) return tape.add(std::move(shared), routed);
+    if (m.a.shared != SharedExpert::wide) {
+        Ref sum = tape.add(routed, std::move(shared));
+        return m.a.shared == SharedExpert::mean ? tape.mul_scalar(std::move(sum)) : sum;
+    }
+    Ref wide = tape.cast(routed, dtype::fp32);
+    Ref sum = tape.add(std::move(wide), tape.cast(std::move(shared), dtype::fp32));
+    return tape.cast(std::move(sum), routed.dtype());
+}
 
 void mixture(KernelCall& call, Experts experts) {
     Mixture m(call);
     Tape& tape = call.tape;
+    if (m.a.router == RouterForm::llama4) return all_experts(m);
+    if (m.a.jittered) add_jitter(m);
     const Ref x = tape.view(call.in(0));
     if (m.a.shared_width == 0) {
         const Routing routing = route(m);
+        if (m.a.keeps_logits) call.keep_as_output(routing.logits);
         call.out(0, tape.view(experts(m, x, routing)));
         return;
     }
     // Parameters: router, experts, shared expert [, its gate], whatever the order of the calls.
-    const std::size_t router = 0;
-    const std::size_t shared = call.parameters() - (m.a.shared_gate ? 4 : 3);
-    if (m.a.shared_gate) {  // Qwen2-MoE
-        m.parameter = shared;
-        Ref extra = shared_expert(m, x);
-        m.parameter = router;
-        const Routing routing = route(m);
-        const Ref out = experts(m, x, routing);
-        m.parameter = shared + 3;
-        {
-            Ref gate = tape.linear(x, m.next_parameter(), Ref(), m.tokens, m.hidden, 1);
-            const Ref open = tape.unary_saving_output(gate, "sigmoid");
-            gate.reset();
-            extra = tape.mul(open, extra);
-        }
-        call.out(0, tape.view(tape.add(out, extra)));
-        return;
+    const std::size_t of_shared = (m.a.shared_bias ? 6U : 3U) + (m.a.shared_gate ? 1U : 0U);
+    std::size_t behind_router = 0;
+    Routing routing;
+    Ref shared;
+    const auto run_router = [&] {
+        m.parameter = 0;
+        routing = route(m);
+        behind_router = m.parameter;
+        if (m.a.keeps_logits) call.keep_as_output(routing.logits);
+    };
+    const auto run_shared = [&](const Ref& from) {
+        m.parameter = call.parameters() - of_shared;
+        shared = shared_expert(m, from);
+    };
+    const auto run_experts = [&] {
+        m.parameter = behind_router;
+        return experts(m, x, routing);
+    };
+    if (m.a.shared == SharedExpert::first) run_shared(x);
+    run_router();
+    if (m.a.shared == SharedExpert::between) run_shared(x);
+    const Ref routed = run_experts();
+    const bool last = !shared;
+    if (last) run_shared(call.in(0));
+    if (m.a.shared_gate) {
+        m.parameter = call.parameters() - 1;
+        shared = open_gate(m, x, shared);
     }
-    m.parameter = router;
-    const Routing routing = route(m);
-    const Ref out = experts(m, x, routing);
-    m.parameter = shared;
-    call.out(0, tape.add(out, shared_expert(m, call.in(0))));
+    // An expert called last is an operand of the sum: no name holds its result.
+    Ref sum = join(m, routed, last ? std::move(shared) : shared);
+    call.out(0, last ? std::move(sum) : tape.view(std::move(sum)));
 }
 
 }  // namespace

@@ -108,14 +108,6 @@ void rotate_pairs_wide(KernelCall& call, const Ref& q_in, const Ref& k_in) {
     call.out(1, tape.cast(k_rotated, type));
 }
 
-/// OLMo [models/olmo/modeling_olmo.py apply_rotary_pos_emb]: products with tables in fp32, cast back at the end.
-void rotate_halves_promoted(KernelCall& call, const Ref& q, const Ref& k) {
-    const Ref q_rotated = rotate_part(call, q, call.in(2), call.in(3));
-    const Ref k_rotated = rotate_part(call, k, call.in(2), call.in(3));
-    call.out(0, call.tape.cast(q_rotated, q.dtype()));
-    call.out(1, call.tape.cast(k_rotated, k.dtype()));
-}
-
 /// ERNIE 4.5 [models/ernie4_5/modeling_ernie4_5.py apply_rotary_pos_emb]: what crosses is cast to fp32 like
 /// the tensor itself; both sums are cast back at the end.
 void rotate_pairs_cast(KernelCall& call, const Ref& q, const Ref& k) {
@@ -219,6 +211,23 @@ Ref rotate_complex(Tape& tape, const Ref& x, const Ref& frequencies) {
     return tape.cast(product, x.dtype());
 }
 
+/// Llama 4: queries and keys are viewed head by head, and transposed when they are rotated.
+void rotate_whole_complex(KernelCall& call) {
+    Tape& tape = call.tape;
+    Ref q = rotate_complex(tape, tape.view(call.in(0)), call.in(2));
+    Ref k = rotate_complex(tape, tape.view(call.in(1)), call.in(2));
+    call.out(0, std::move(q));
+    call.out(1, std::move(k));
+}
+
+/// OLMo [models/olmo/modeling_olmo.py apply_rotary_pos_emb]: products with tables in fp32, cast back at the end.
+void rotate_halves_promoted(KernelCall& call, const Ref& q, const Ref& k) {
+    const Ref q_rotated = rotate_part(call, q, call.in(2), call.in(3));
+    const Ref k_rotated = rotate_part(call, k, call.in(2), call.in(3));
+    call.out(0, call.tape.cast(q_rotated, q.dtype()));
+    call.out(1, call.tape.cast(k_rotated, k.dtype()));
+}
+
 /// Latent attention: the last `rotary_dim` of each query head, and the one key of all heads, rotate.
 void rotate_latent(KernelCall& call) {
     Tape& tape = call.tape;
@@ -289,6 +298,7 @@ void hf_rotary(KernelCall& call) {
     if (rotation == Rotation::latent || rotation == Rotation::latent_complex || rotation == Rotation::latent_halves)
         return rotate_latent(call);
     if (rotation == Rotation::pairs_apart) return rotate_pairs_apart(call);
+    if (rotation == Rotation::complex) return rotate_whole_complex(call);
     // The projections' outputs are viewed head by head and transposed; the gradient of a rotation is
     // contiguous the other way round, so it is copied on its way back.
     // Falcon cuts its projection by indexing, which takes gradients of any layout.
@@ -305,10 +315,10 @@ void hf_rotary(KernelCall& call) {
         return;
     }
     if (rotation == Rotation::pairs) return rotate_pairs(call, q, k);
-    if (rotation == Rotation::halves_promoted) return rotate_halves_promoted(call, q, k);
     if (rotation == Rotation::pairs_cast) return rotate_pairs_cast(call, q, k);
     if (rotation == Rotation::sinusoids) return rotate_sinusoids(call, q, k);
     if (rotation == Rotation::halves_cast) return rotate_halves_cast(call, q, k);
+    if (rotation == Rotation::halves_promoted) return rotate_halves_promoted(call, q, k);
     if (rotation == Rotation::halves_wide) return rotate_halves_wide(call, q, k);
     if (rotation == Rotation::pairs_wide) return rotate_pairs_wide(call, q, k);
     call.out(0, rotate_part(call, q, call.in(2), call.in(3)));
@@ -364,19 +374,19 @@ void rotary_tables(KernelCall& call) {
     if (call.attributes().axes > 0) return tables_of_directions(call);
     Tape& tape = call.tape;
     const std::int64_t numel = call.numel(call.output_tensor(0));
-    const bool wide = call.attributes().rotation == Rotation::pairs_cast ||
-                      call.attributes().rotation == Rotation::halves_promoted;
+    const Rotation rotation = call.attributes().rotation;
+    const bool wide = rotation == Rotation::pairs_cast || rotation == Rotation::halves_promoted;
     const Dtype& type = wide ? dtype::fp32 : call.activation_dtype();
-    if (call.attributes().rotation == Rotation::sinusoids)  // of a parameter that is frozen
+    if (rotation == Rotation::sinusoids)  // of a parameter that is frozen
         return call.out(0, tape.fresh(numel, call.parameter(0).dtype(), "sine and cosine"));
-    if (call.attributes().rotation == Rotation::pairs_apart) {
+    if (rotation == Rotation::pairs_apart) {
         // One gathered table, sine and cosine of half its width each [modeling_gptj.py].
         const Ref both = tape.fresh(numel, type, "sine and cosine");
         call.out(0, both);
         call.out(1, both);
         return;
     }
-    if (call.attributes().rotation == Rotation::latent_complex) {
+    if (rotation == Rotation::latent_complex || rotation == Rotation::complex) {
         // torch.polar(ones, frequencies) * scaling, complex numbers of two fp32 each.
         const Ref frequencies = tape.fresh(numel / 2, dtype::fp32, "frequencies");
         const Ref ones = tape.fresh(numel / 2, dtype::fp32, "ones");

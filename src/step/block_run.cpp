@@ -24,6 +24,7 @@ BlockRun::BlockRun(const StepContext& context, const Block& block,
     const Precision& precision = context.job.precision;
     tape_.set_autocast(precision.autocast);
     tape_.set_grad_enabled(options.grad_enabled);
+    tape_.set_hooked(options.recompute && !options.reentrant);
     tape_.reserve(block.ops.size(), block.parameters.size());
     leaves_.reserve(block.parameters.size());
     for (const Parameter& parameter : block.parameters) {
@@ -168,6 +169,7 @@ void BlockRun::run_op(std::size_t index) {
     tape_.set_unreached(op.reader == Reader::outputs);
     job.kernel(op.kind).run(call);
     tape_.set_grad_enabled(records);
+    if (options_.recompute) kept_.clear();  // the outputs have what the first forward made
     call.early.reset();
     for (Ref& local : locals) locals_.emplace_back(std::move(local), scope_end(index));
     locals.clear();

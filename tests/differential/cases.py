@@ -9,6 +9,7 @@ import sys
 from typing import Any
 
 from architectures import ARCHITECTURES, Architecture, Dims, make_case
+from mixtures import mixtures
 from relatives import relatives
 from vision_language import towers_of_tiles, vision_language
 
@@ -241,7 +242,8 @@ def narrow_autocast() -> list[dict[str, Any]]:
 
 def all_cases(seed: int) -> list[dict[str, Any]]:
     """What `record.py` runs."""
-    by_hand = [adapters, losses, towers, offloads, narrow_autocast, vision_language, towers_of_tiles, relatives]
+    tables = [vision_language, towers_of_tiles, mixtures, relatives]
+    by_hand = [adapters, losses, towers, offloads, narrow_autocast, *tables]
     return draw(seed) + [case for make in by_hand for case in make()]
 
 

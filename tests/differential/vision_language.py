@@ -59,6 +59,13 @@ def glm4v() -> dict[str, Any]:
     return {"text_config": TEXT | {"rope_parameters": rotation}, "vision_config": VISION | vision, **TOKENS}
 
 
+def glm4v_moe() -> dict[str, Any]:
+    """GLM-4.5V: the tower of GLM-4.1V before layers with experts."""
+    config = glm4v()
+    experts = {"n_routed_experts": 8, "num_experts_per_tok": 2, "moe_intermediate_size": 176, "n_shared_experts": 1}
+    return config | {"text_config": config["text_config"] | experts}
+
+
 def inputs(batch: int, images: int, words: int, height: int, width: int) -> dict[str, Any]:
     """A batch in which every sample has images of one size, after its first token."""
     grid = [1, height // PATCH, width // PATCH]
@@ -81,6 +88,7 @@ CLASSES = {
     "qwen2.5-vl": ("Qwen2_5_VLForConditionalGeneration", qwen2_5_vl, range(5)),
     "qwen3-vl": ("Qwen3VLForConditionalGeneration", qwen3_vl, range(5)),
     "glm4v": ("Glm4vForConditionalGeneration", glm4v, range(5)),
+    "glm4v-moe": ("Glm4vMoeForConditionalGeneration", glm4v_moe, (0, 1, 2)),
     "qwen3-vl-moe": ("Qwen3VLMoeForConditionalGeneration", qwen3_vl_moe, (0, 2)),
 }
 

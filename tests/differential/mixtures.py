@@ -1,0 +1,203 @@
+"""Cases of decoders with experts: small configs of many classes, in each precision."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from vision_language import CPU_OPTIMIZER
+
+Config = dict[str, Any]
+
+PLAIN = {"rope_type": "default", "rope_theta": 10000.0}
+LAYERS = 3
+HIDDEN, HEADS, KV_HEADS, HEAD, VOCABULARY = 256, 4, 2, 48, 1000
+WINDOW = 32
+ALTERNATING = ["sliding_attention", "full_attention", "sliding_attention"]
+DENSE_FIRST = ["dense", "sparse", "sparse"]
+
+
+def base(**more: Any) -> Config:
+    """Sizes that all classes name alike."""
+    return {
+        "hidden_size": HIDDEN,
+        "intermediate_size": 352,
+        "num_hidden_layers": LAYERS,
+        "num_attention_heads": HEADS,
+        "num_key_value_heads": KV_HEADS,
+        "vocab_size": VOCABULARY,
+        "max_position_embeddings": 512,
+        "pad_token_id": 0,
+        "bos_token_id": 1,
+        "eos_token_id": 2,
+        **more,
+    }
+
+
+def heads(**more: Any) -> Config:
+    """With heads that do not make up the hidden size."""
+    return base(head_dim=HEAD, **more)
+
+
+def routed(**more: Any) -> Config:
+    """Experts as DeepSeek names them, one of them shared."""
+    experts = {"n_routed_experts": 8, "num_experts_per_tok": 2, "moe_intermediate_size": 176, "n_shared_experts": 1}
+    return heads(**(experts | more))
+
+
+def glm4_moe() -> Config:
+    """Half of each head is rotated; queries and keys are normalised."""
+    return routed(use_qk_norm=True, attention_bias=True, first_k_dense_replace=1)
+
+
+def solar_open() -> Config:
+    """Every layer has experts."""
+    config = routed()
+    del config["intermediate_size"]
+    return config
+
+
+def exaone_moe() -> Config:
+    """Only layers with a window rotate."""
+    config = heads(num_experts=8, num_experts_per_tok=2, moe_intermediate_size=176, num_shared_experts=1)
+    return config | {"sliding_window": WINDOW, "layer_types": ALTERNATING, "mlp_layer_types": DENSE_FIRST}
+
+
+def mellum() -> Config:
+    """Two kinds of layers, each with a rotation of its own."""
+    config = heads(num_experts=8, num_experts_per_tok=2, moe_intermediate_size=176, sliding_window=WINDOW)
+    rope = {kind: PLAIN for kind in ("full_attention", "sliding_attention")}
+    return config | {"layer_types": ALTERNATING, "mlp_layer_types": DENSE_FIRST, "rope_parameters": rope}
+
+
+def glm4_moe_lite() -> Config:
+    """Latent attention."""
+    config = routed(num_key_value_heads=HEADS, mlp_layer_types=DENSE_FIRST)
+    del config["head_dim"]
+    latent = {"q_lora_rank": 128, "kv_lora_rank": 64, "qk_rope_head_dim": 32, "qk_nope_head_dim": 64, "v_head_dim": 64}
+    return config | latent
+
+
+def hy_v3() -> Config:
+    """The shared expert and the others are added in fp32."""
+    config = heads(num_experts=8, num_experts_per_tok=2, moe_intermediate_size=176, num_shared_experts=1)
+    return config | {"mlp_layer_types": DENSE_FIRST}
+
+
+def cohere2_moe() -> Config:
+    """Attention and experts in parallel; a mean of shared and chosen experts."""
+    config = heads(num_experts=8, num_experts_per_tok=2, num_shared_experts=1, prefix_dense_intermediate_size=512)
+    return config | {"sliding_window": WINDOW, "layer_types": ALTERNATING, "mlp_layer_types": DENSE_FIRST}
+
+
+def afmoe() -> Config:
+    """Attention with a gate, and four norms."""
+    config = heads(num_experts=8, num_experts_per_tok=2, moe_intermediate_size=176, num_shared_experts=1)
+    return config | {"sliding_window": WINDOW, "layer_types": ALTERNATING, "num_dense_layers": 1, "mup_enabled": True}
+
+
+def minimax_m2() -> Config:
+    """Queries and keys normalised over all heads, half of each rotated."""
+    rope = PLAIN | {"partial_rotary_factor": 0.5}
+    return heads(num_local_experts=8, num_experts_per_tok=2, intermediate_size=176, rope_parameters=rope)
+
+
+def llama4() -> Config:
+    """Every expert runs over all tokens; chunks of the sequence, and layers that do not rotate."""
+    layers = {"no_rope_layers": [1, 0, 1], "moe_layers": [1, 2], "attention_chunk_size": 64}
+    return heads(num_local_experts=4, num_experts_per_tok=1, intermediate_size_mlp=512, rope_parameters=PLAIN) | layers
+
+
+def mimo_v2_flash() -> Config:
+    """Values narrower than keys, and a learned score in layers with a window."""
+    rope = {kind: PLAIN | {"partial_rotary_factor": 0.5} for kind in ("full_attention", "sliding_attention")}
+    config = routed(n_shared_experts=None, v_head_dim=32, sliding_window=WINDOW, rope_parameters=rope)
+    return config | {"layer_types": ALTERNATING, "mlp_layer_types": DENSE_FIRST}
+
+
+CLASSES: dict[str, tuple[str, Callable[[], Config]]] = {
+    "glm4-moe": ("Glm4MoeForCausalLM", glm4_moe),
+    "solar-open": ("SolarOpenForCausalLM", solar_open),
+    "glm4-moe-lite": ("Glm4MoeLiteForCausalLM", glm4_moe_lite),
+    "mellum": ("MellumForCausalLM", mellum),
+    "flex-olmo": ("FlexOlmoForCausalLM", lambda: base(num_experts=8, num_experts_per_tok=2)),
+    "granite-moe-shared": (
+        "GraniteMoeSharedForCausalLM",
+        lambda: base(num_local_experts=8, num_experts_per_tok=2, shared_intermediate_size=416),
+    ),
+    "exaone-moe": ("ExaoneMoeForCausalLM", exaone_moe),
+    "hy-v3": ("HYV3ForCausalLM", hy_v3),
+    "minimax-m2": ("MiniMaxM2ForCausalLM", minimax_m2),
+    "cohere2-moe": ("Cohere2MoeForCausalLM", cohere2_moe),
+    "afmoe": ("AfmoeForCausalLM", afmoe),
+    "llama4": ("Llama4ForCausalLM", llama4),
+    "mimo-v2-flash": ("MiMoV2FlashForCausalLM", mimo_v2_flash),
+    "phimoe": ("PhimoeForCausalLM", lambda: base(num_local_experts=8, rope_parameters=PLAIN, input_jitter_noise=0.01)),
+    "hunyuan-moe": ("HunYuanMoEV1ForCausalLM", lambda: heads(num_experts=8, moe_topk=2)),
+}
+
+COMMON: dict[str, Any] = {
+    "param_dtype": "float32",
+    "attn_implementation": "sdpa",
+    "optimizer": CPU_OPTIMIZER,
+    "keep_outputs": False,
+}
+FORMS: list[dict[str, Any]] = [
+    {"batch": 2, "seq": 192},
+    {"batch": 3, "seq": 128, "autocast": "bfloat16", "attn_implementation": "eager", "keep_outputs": True},
+    {"batch": 2, "seq": 192, "param_dtype": "bfloat16", "checkpointing": "non_reentrant"},
+    {
+        "batch": 1,
+        "seq": 256,
+        "param_dtype": "bfloat16",
+        "keep_outputs": True,
+        "lora": {"r": 8, "lora_alpha": 16, "target_modules": ["q_proj", "o_proj"]},
+    },
+]
+
+
+def experts(count: int, **more: Any) -> Config:
+    """Experts as Mixtral and Qwen name them."""
+    names = {"num_local_experts": count, "num_experts": count, "num_experts_per_tok": 4}
+    return base(**names, moe_intermediate_size=176, output_router_logits=True, **more)
+
+
+# Classes whose routers' logits join the loss, with as many experts as make that weigh.
+WITH_LOSS: dict[str, tuple[str, Config]] = {
+    "mixtral": ("MixtralForCausalLM", {}),
+    "qwen2-moe": ("Qwen2MoeForCausalLM", {"shared_expert_intermediate_size": 176}),
+    "qwen3-moe": ("Qwen3MoeForCausalLM", {}),
+    "olmoe": ("OlmoeForCausalLM", {}),
+    "granite-moe": ("GraniteMoeForCausalLM", {}),
+    "minimax-m2": ("MiniMaxM2ForCausalLM", {}),
+}
+
+
+def router_losses() -> list[dict[str, Any]]:
+    """The auxiliary loss of routers, in three of the forms."""
+    cases = []
+    for name, (model, more) in WITH_LOSS.items():
+        for number in range(3):
+            sizes = {"intermediate_size": 96} | more
+            config = base() | experts(32) | sizes
+            case = {"architecture": name, "model": model, "config": config}
+            cases.append({"name": f"router-loss-{name}-{number}", **case, "training": COMMON | FORMS[number]})
+    return cases
+
+
+def mixtures() -> list[dict[str, Any]]:
+    """Every class in every form, and the loss of routers."""
+    cases = []
+    for name, (model, config) in CLASSES.items():
+        for number, training in enumerate(FORMS):
+            # Made from its config, and so in these forms alone, the class keeps the router's weight in fp32.
+            if name == "hunyuan-moe" and number > 1:
+                continue
+            training = COMMON | training
+            if name == "mimo-v2-flash":  # there is no other
+                training["attn_implementation"] = "eager"
+            if "lora" in training and name == "glm4-moe-lite":
+                training["lora"] = training["lora"] | {"target_modules": ["q_b_proj", "o_proj"]}
+            case = {"architecture": name, "model": model, "config": config()}
+            cases.append({"name": f"{name}-{number}", **case, "training": training})
+    return cases + router_losses()
