@@ -23,7 +23,9 @@ TermId TermTable::intern(std::string_view path) {
                 recent = static_cast<std::uint16_t>(i + 1);
                 return static_cast<TermId>(i);
             }
-    const std::string_view group = path.substr(0, path.find_first_of("/\n"));
+    const auto ends = [](char c) { return c == '/' || c == '\n'; };
+    const auto end = std::find_if(path.begin(), path.end(), ends);
+    const std::string_view group = path.substr(0, static_cast<std::size_t>(end - path.begin()));
     std::size_t g = 0;
     while (g < groups_.size() && groups_[g] != group) ++g;
     if (g == groups_.size()) groups_.emplace_back(group);

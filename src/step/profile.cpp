@@ -66,13 +66,15 @@ void append(Profile& sum, std::span<const Event> events, const TermTable& terms,
             std::int64_t& highest) {
     grow(sum, terms.size(), terms.groups());
     highest = kNoLevel;
+    std::int64_t total = sum.total, peak = sum.peak;  // the loop's own: nothing else can change them
     const auto book = [&](TermId term, std::int64_t bytes) {
         const auto group = static_cast<std::size_t>(terms.group(term));
-        sum.net[term] = checked_add(sum.net[term], bytes);
-        sum.group_net[group] = checked_add(sum.group_net[group], bytes);
-        sum.total = checked_add(sum.total, bytes);
-        sum.max[term] = std::max(sum.max[term], sum.net[term]);
-        sum.group_max[group] = std::max(sum.group_max[group], sum.group_net[group]);
+        const std::int64_t net = sum.net[term] = checked_add(sum.net[term], bytes);
+        const std::int64_t group_net = sum.group_net[group] = checked_add(sum.group_net[group], bytes);
+        total = checked_add(total, bytes);
+        if (bytes <= 0) return;  // no maximum falls
+        sum.max[term] = std::max(sum.max[term], net);
+        sum.group_max[group] = std::max(sum.group_max[group], group_net);
     };
     bool rising = false;  // the last events reached a new peak that is not copied yet
     for (std::size_t i = 0; i < events.size(); ++i) {
@@ -84,14 +86,17 @@ void append(Profile& sum, std::span<const Event> events, const TermTable& terms,
         // An op's output and what the allocator adds to it appear at one instant.
         book(event.term, checked_mul(event.bytes, event.count));
         if (event.rounding != 0) book(kRounding, checked_mul(event.rounding, event.count));
-        if (event.bytes > 0) highest = std::max(highest, sum.total);
-        if (sum.total > sum.peak) {
-            sum.peak = sum.total;
+        if (event.bytes <= 0) continue;
+        highest = std::max(highest, total);
+        if (total > peak) {
+            peak = total;
             sum.where = {leaf, static_cast<std::int32_t>(i), {}};
             rising = true;
         }
     }
     if (rising) sum.at_peak = sum.net;
+    sum.total = total;
+    sum.peak = peak;
 }
 
 Profile then(const Profile& a, const Profile& b) {
