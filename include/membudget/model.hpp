@@ -123,6 +123,8 @@ enum class OpKind {
     activation,        ///< x -> act(x)
     gated_activation,  ///< gate, up -> act(gate) * up
     softcap,           ///< cap * tanh(x / cap)
+    clip,              ///< x between two numbers, in place
+    drop_path,         ///< stochastic depth: whole samples of a branch are dropped
     dropout,
     causal_lm_loss,    ///< logits -> loss: shifted cross-entropy over the vocabulary
     masked_lm_loss,    ///< logits -> loss: cross-entropy, labels not shifted
@@ -157,7 +159,7 @@ enum class OpKind {
 [[nodiscard]] std::string_view name_of(OpKind kind);
 
 /// Non-linearities by the names of `transformers.activations.ACT2FN`.
-enum class Act { gelu, gelu_new, gelu_tanh, quick_gelu, silu, relu, relu2, tanh, sigmoid, bloom_gelu };
+enum class Act { gelu, gelu_new, gelu_tanh, quick_gelu, silu, relu, relu2, tanh, sigmoid, bloom_gelu, xielu };
 [[nodiscard]] std::string_view name_of(Act act);
 
 /// RMSNorm variants that differ in what they keep: see the kernels.
@@ -168,6 +170,7 @@ enum class NormStyle {
     one_plus,     ///< Gemma: normalise in fp32, times (1 + weight) in fp32, cast
     t5,           ///< T5: variance in fp32, product in the input's type
     no_weight,    ///< no parameters
+    wide_weight,  ///< Helium: as OLMo 2, of a weight that is cast to fp32 first
 };
 
 /// How a class writes the rotation of queries and keys.
@@ -179,9 +182,12 @@ enum class Rotation {
     pairs,        ///< GLM: neighbours cross; the tables are interleaved in each layer
     pairs_apart,  ///< GPT-J: before heads are transposed, with tables interleaved for each tensor
     pairs_wide,   ///< Cohere: neighbours cross, in fp32
+    pairs_cast,   ///< ERNIE 4.5: neighbours cross, then all is cast to fp32; the tables are fp32
+    sinusoids,    ///< RoFormer: neighbours cross; both tables are made of one in each layer
     chunks,       ///< gpt-oss: halves, each a difference or a sum of products, concatenated
     latent,       ///< DeepSeek-V3: a part of each query head and the one key that all heads share
     latent_complex,  ///< DeepSeek-V2: the same as complex products in fp32
+    latent_halves,   ///< MiniCPM3: the same with halves
     complex,      ///< Llama 4: complex products in fp32, before heads are transposed
 };
 
@@ -196,6 +202,11 @@ enum class AttentionForm {
     disentangled,  ///< no choice: DeBERTa, scores of relative positions; inputs v, q, k, mask, then the
                    ///< projected positions for `by_key`, for `by_query`
     gpt_oss,  ///< no SDPA; a learned score per head is concatenated with those of the keys
+    granite_swa,  ///< no SDPA; a learned score per head scales the result
+    openai_gpt,   ///< no choice: scores are multiplied by a causal buffer
+    xglm,         ///< no choice: batches of heads are laid out first
+    returned,     ///< no choice: RoFormer, RemBERT, whose layers return the probabilities
+    mpnet,        ///< no choice: a position bias is added in place
     mimo,     ///< the same, in the layers that have such scores; names are bound anew
 };
 /// How a class routes tokens to experts.
@@ -236,7 +247,9 @@ enum class Problem {
 [[nodiscard]] constexpr bool has_no_choice(AttentionForm form) {
     return form == AttentionForm::gpt_neo || form == AttentionForm::bloom ||
            form == AttentionForm::mpt || form == AttentionForm::gpt_oss || form == AttentionForm::mimo ||
-           form == AttentionForm::disentangled;
+           form == AttentionForm::disentangled || form == AttentionForm::granite_swa ||
+           form == AttentionForm::openai_gpt || form == AttentionForm::xglm || form == AttentionForm::returned ||
+           form == AttentionForm::mpnet;
 }
 
 /// The numbers an op needs beyond its tensors. Only the fields of its kind mean something.
@@ -282,7 +295,10 @@ struct OpAttributes {
     bool bias = false;               ///< scores get an additive bias (ALiBi, T5)
     bool strided = false;            ///< of a linear: its input is a slice with gaps; of a convolution: channels last
     bool by_id = false;              ///< of a picked token: it has an id of its own; else it is the largest
-    bool listed = false;             ///< of a join or concatenation: features of images come as a list
+    bool listed = false;             ///< of a join or concatenation: features of images come as a list; of a
+                                     ///< norm of heads: each has a module of its own
+    bool of_keys = false;            ///< of a mask: a number for each key of each sequence, padding or not
+    bool of_batch = false;           ///< of a position bias: written out for each sequence
     bool image_blocks = false;       ///< of a mask: the tokens of one image see each other
     bool by_key = false, by_query = false;  ///< relative positions meet queries as keys, and keys as queries
     bool softmax_in_dtype = false;   ///< the class's eager softmax keeps the scores' type (GPT-2, BERT)

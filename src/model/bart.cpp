@@ -16,7 +16,7 @@ struct Bart {
     Act act = Act::gelu;
     bool pre_norm = false;
     bool whisper = false;  ///< keys without bias; heads are laid out before attention
-    /// Rows of the tables of positions; 0: the class computes them.
+    /// Rows of the tables of positions; 0: a buffer holds them.
     std::int64_t positions = 0;
     bool frozen_positions = false;  ///< sinusoids, in a parameter that the class freezes
     bool embedding_norm = true;
@@ -169,6 +169,11 @@ Block bart_stem(const Bart& bart, std::string_view base, bool decoder, bool tied
         x = b.add(x, placed, join(stack, "embed_sum"), place::embedding);
         b.parameter_named(table + ".weight").trainable = !bart.frozen_positions;
     }
+    if (bart.positions == 0) {  // looked up in a buffer
+        const int placed = b.hold_until_model_end(b.tensor(join(stack, "embed_positions"), bart.hidden, rows));
+        b.op(OpKind::position_embedding, join(stack, "embed_positions"), place::embedding, {}, {placed});
+        x = b.add(x, placed, join(stack, "embed_sum"), place::embedding);
+    }
     if (bart.embedding_norm) x = b.norm(x, join(stack, "layernorm_embedding"), norms::layer, place::embedding);
     x = b.dropout(x, join(stack, "dropout"), bart.dropout, place::embedding);
     if (!decoder) mask(b, bart, Bart::encoder_mask, false, Rows::positions, Rows::positions);
@@ -243,13 +248,6 @@ void add_bart(ConfigReader& config, Parts& parts, bool multilingual) {
     add_bart(config, parts, bart, "ForConditionalGeneration");
 }
 
-/// A relative whose step is not modelled.
-void count_bart(ConfigReader& config, Parts& parts, const Bart& bart,
-                std::string_view head_class = "ForConditionalGeneration") {
-    add_bart(config, parts, bart, head_class);
-    parts.model().step_unsupported = kCountedOnly;
-}
-
 /// Two convolutions over mel frames, the second of which halves their number, and fixed positions.
 Block audio_stem(const Bart& whisper, std::int64_t bins, std::int64_t positions) {
     constexpr std::int64_t kKernel = 3;
@@ -302,19 +300,18 @@ void configure_pegasus(ConfigReader& config, Parts& parts) {
     pegasus.pre_norm = pegasus.frozen_positions = true;
     pegasus.embedding_norm = false;
     pegasus.positions = config.size("max_position_embeddings");
-    count_bart(config, parts, pegasus);
+    add_bart(config, parts, pegasus, "ForConditionalGeneration");
 }
 
 void configure_m2m_100(ConfigReader& config, Parts& parts) {
     Bart m2m = read_bart(config);
     m2m.pre_norm = true;
     m2m.embedding_norm = m2m.buffered_bias = false;
-    count_bart(config, parts, m2m);
+    add_bart(config, parts, m2m, "ForConditionalGeneration");
 }
 
 void configure_plbart(ConfigReader& config, Parts& parts) {
     add_bart(config, parts, false);
-    parts.model().step_unsupported = kCountedOnly;
 }
 
 void configure_blenderbot(ConfigReader& config, Parts& parts) {
@@ -322,13 +319,13 @@ void configure_blenderbot(ConfigReader& config, Parts& parts) {
     blenderbot.pre_norm = true;
     blenderbot.embedding_norm = false;
     blenderbot.positions = config.size("max_position_embeddings");
-    count_bart(config, parts, blenderbot);
+    add_bart(config, parts, blenderbot, "ForConditionalGeneration");
 }
 
 void configure_blenderbot_small(ConfigReader& config, Parts& parts) {
     Bart blenderbot = read_bart(config);
     blenderbot.positions = config.size("max_position_embeddings");
-    count_bart(config, parts, blenderbot);
+    add_bart(config, parts, blenderbot, "ForConditionalGeneration");
 }
 
 void configure_marian(ConfigReader& config, Parts& parts) {
@@ -339,7 +336,7 @@ void configure_marian(ConfigReader& config, Parts& parts) {
     marian.shared_words = config.flag("share_encoder_decoder_embeddings");
     const std::int64_t own = config.size_or("decoder_vocab_size", marian.vocabulary, kLargestVocabulary);
     if (!marian.shared_words) marian.decoder_vocabulary = own;
-    count_bart(config, parts, marian, "MTModel");
+    add_bart(config, parts, marian, "MTModel");
 }
 
 void configure_whisper(ConfigReader& config, Parts& parts) {

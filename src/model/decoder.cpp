@@ -24,7 +24,8 @@ SharedTensors declare_shared(const DecoderPlan& plan, std::vector<Tensor>& share
         int& mask = a.window > 0 ? ids.window_mask : ids.full_mask;
         if (mask < 0)
             mask = declare(a.window > 0 ? "sliding_attention_mask" : "attention_mask", 0, Rows::one);
-        for (auto table = static_cast<int>(ids.cos.size()); table <= a.rotary; ++table) {
+        const int last = plan.unused_tables ? 0 : a.rotary;
+        for (auto table = static_cast<int>(ids.cos.size()); table <= last; ++table) {
             // gpt-oss keeps one angle for both halves.
             const std::int64_t width = a.rotation == Rotation::chunks ? a.head_dim / 2
                                        : a.rotary_dim > 0             ? a.rotary_dim
@@ -119,6 +120,7 @@ Block build_stem(const DecoderPlan& plan, const SharedTensors& ids,
         attributes.heads = a.heads;
         attributes.bias = a.alibi;
         attributes.form = a.form;
+        attributes.of_keys = a.form == AttentionForm::openai_gpt;
     };
     mask(ids.full_mask, false);
     mask(ids.window_mask, true);
@@ -130,9 +132,14 @@ Block build_stem(const DecoderPlan& plan, const SharedTensors& ids,
         x = b.linear(x, plan.project_in, plan.hidden, false, place::embedding);
         b.hold_until_model_end(x);
     }
-    if (!plan.positions.empty()) {
-        const int positions = b.embedding(plan.positions, plan.position_rows, plan.hidden,
-                                          OpKind::position_embedding);
+    if (!plan.positions.empty() || plan.positions_buffered) {
+        int positions = -1;
+        if (plan.positions_buffered) {
+            positions = b.tensor("positions", plan.hidden, Rows::positions);
+            b.op(OpKind::position_embedding, "positions", place::embedding, {}, {positions});
+        } else {
+            positions = b.embedding(plan.positions, plan.position_rows, plan.hidden, OpKind::position_embedding);
+        }
         if (plan.positions_per_token) b.set_rows(positions, Rows::tokens);
         b.hold_until_model_end(positions);
         if (!plan.project_in.empty()) {
@@ -160,6 +167,7 @@ Block build_stem(const DecoderPlan& plan, const SharedTensors& ids,
         attributes.axes = plan.position_axes;
         attributes.interleaved = plan.interleaved_axes;
     }
+    if (!plan.stem_norm.empty()) x = b.norm(x, plan.stem_norm, plan.norm);
     return std::move(b).finish(x);
 }
 
@@ -241,6 +249,7 @@ Block build_head(const DecoderPlan& plan, Task task, std::int64_t labels, Proble
         b.op(OpKind::causal_lm_loss, "loss", place::loss, {b.hold(product)}, {loss});
         return std::move(b).finish(-1);
     }
+    if (plan.head_input_scale) x = b.hold(b.scale(x, "logits_scaling", place::head));
     int logits = b.linear(x, plan.head, plan.vocabulary, plan.head_bias, place::head);
     if (plan.tied)
         b.parameter_named(join(plan.head, "weight")).tied_to =

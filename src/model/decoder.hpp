@@ -70,6 +70,8 @@ struct AttentionPlan {
     std::string_view q_norm = "q_norm", k_norm = "k_norm";
     bool by_position = false;            ///< queries are multiplied by a number for each position
     NormTime norm_time = NormTime::with_projection;
+    bool clips = false;                  ///< queries, keys and values are cut to a range (OLMo)
+    std::string_view result_norm;        ///< before the output projection; empty: none
     int rotary = 0;                      ///< which rotary tables; -1: none
     std::int64_t rotary_dim = 0;         ///< see `OpAttributes::rotary_dim`
     Rotation rotation = Rotation::halves;
@@ -100,6 +102,9 @@ struct MlpPlan {
     bool gated = true;
     bool bias = false;
     Act act = Act::silu;
+    std::string_view inner_norm;         ///< before the last projection; empty: none
+    std::string_view inner_dropout;      ///< likewise
+    double inner_dropout_p = 0;
     std::string_view output_dropout;
     double output_dropout_p = 0;
     /// The layer calls the projections itself: no function whose arguments hold the norm's output.
@@ -141,6 +146,7 @@ struct LayerPlan {
     /// The layer keeps the results of attention and feed-forward under names of their own until it
     /// returns (`attn_output = ...`), instead of rebinding `hidden_states`.
     bool names_results = false;
+    bool names_norms = false;            ///< likewise the results of norms
     /// The results of attention and feed-forward are multiplied by a number before they are added.
     bool scales_results = false;
     std::string_view attention_dropout, mlp_dropout;  ///< dropout modules of the layer itself
@@ -159,16 +165,20 @@ struct DecoderPlan {
     std::string_view positions;          ///< learned positions; empty: none
     std::int64_t position_rows = 0;
     bool positions_per_token = false;    ///< position ids are made per sequence of the batch
+    bool positions_buffered = false;     ///< the table of positions is a buffer, not a parameter
     std::string_view embedding_norm;
     std::string_view embedding_dropout;
     double embedding_dropout_p = 0;
     bool embedding_scale = false;
     std::string_view project_in, project_out;
+    bool unused_tables = false;          ///< rotary tables are made though no layer rotates
+    std::string_view stem_norm;          ///< behind the embeddings, whose own name stays; empty: none
     std::string_view layers = "layers";
     std::string_view final_norm = "norm";  ///< empty: none
     std::string_view head = "lm_head";
     bool head_bias = false;
     bool head_scale = false;
+    bool head_input_scale = false;       ///< the hidden states are scaled before the head
     bool router_loss = false;            ///< the routers' logits are kept, and a loss of them is added
     double head_softcap = 0;
     bool base_has_head = false;          ///< the class without a head's name has the head all the same

@@ -35,6 +35,7 @@ private:
     /// n(x), then f of it; the norm's result keeps a name until f returns.
     template <class Function>
     int after_norm(int x, int which, Function&& function) {
+        if (layer_.names_norms) return function(builder_.hold(norm(x, which)));
         const auto name = builder_.scope();
         return function(builder_.hold(norm(x, which)));
     }
@@ -82,6 +83,7 @@ int LayerBuilder::head_norm(int x, std::string_view name, std::int64_t heads) {
                                            std::move(weights)).attributes;
     attributes.heads = heads;
     attributes.norm = a.qk_norm_kind.style;
+    attributes.listed = true;
     return out;
 }
 
@@ -123,6 +125,12 @@ void LayerBuilder::projections(int x, int& q, int& k, int& v) {
         if (at_once) k = head_norm(k, a.k_norm, a.kv_heads);
         v = builder_.linear(x, in_attention(a.v), value_width, a.bias, place::attention);
     }
+    if (a.clips)
+        for (int* const part : {&q, &k, &v}) {
+            const int clipped = builder_.tensor(in_attention("clip"), builder_.width(*part));
+            builder_.op(OpKind::clip, in_attention("clip"), place::attention, {*part}, {clipped});
+            *part = clipped;
+        }
     normalise(q, k, NormTime::after_projections);
 }
 
@@ -145,6 +153,10 @@ int LayerBuilder::attention(int x, int residual) {
         const auto table = static_cast<std::size_t>(a.rotary);
         const int mask = shared(a.window > 0 ? ids_.window_mask : ids_.full_mask);
         return a.build(builder_, x, shared(ids_.cos[table]), shared(ids_.sin[table]), mask);
+    }
+    if (plan_.unused_tables) {  // arguments all the same
+        shared(ids_.cos[0]);
+        shared(ids_.sin[0]);
     }
     std::vector<int> parameters;
     if (a.sinks)
@@ -203,7 +215,9 @@ int LayerBuilder::attention(int x, int residual) {
     builder_.op(OpKind::attention, in_attention("attention"), place::attention, {q, k, v, mask},
                 {context}, std::move(parameters)).attributes = attributes;
     if (gate >= 0) context = gated_context(context, gate);
-    int out = builder_.linear(context, in_attention(a.o), plan_.hidden, a.output_bias,
+    const int result =
+        a.result_norm.empty() ? context : builder_.norm(context, in_attention(a.result_norm), plan_.norm, place::attention);
+    int out = builder_.linear(result, in_attention(a.o), plan_.hidden, a.output_bias,
                               place::attention);
     if (!a.output_dropout.empty())
         out = builder_.dropout(out, in_attention(a.output_dropout), a.output_dropout_p,
@@ -237,7 +251,13 @@ int LayerBuilder::mlp(int x, int residual) {
 int LayerBuilder::plain_mlp(int x) {
     const MlpPlan& m = layer_.mlp;
     const int up = builder_.linear(x, in_mlp(m.up), m.width, m.bias, place::mlp);
-    const int active = builder_.activation(up, in_mlp(m.act_name), m.act, place::mlp);
+    int active = builder_.activation(up, in_mlp(m.act_name), m.act, place::mlp);
+    if (m.act == Act::xielu)
+        for (const std::string_view alpha : {"alpha_p", "alpha_n"})
+            builder_.last_op().parameters.push_back(
+                builder_.parameter(join(in_mlp(m.act_name), alpha), {1}, Component::mlp));
+    if (!m.inner_dropout.empty())
+        active = builder_.dropout(active, in_mlp(m.inner_dropout), m.inner_dropout_p, place::mlp);
     return builder_.linear(active, in_mlp(m.down), plan_.hidden, m.bias, place::mlp);
 }
 
@@ -255,7 +275,8 @@ int LayerBuilder::gated_mlp(int x) {
         gate = builder_.linear(x, in_mlp(m.gate), m.width, m.bias, place::mlp);
         up = builder_.linear(x, in_mlp(m.up), m.width, m.bias, place::mlp);
     }
-    const int product = builder_.gated_activation(gate, up, in_mlp(m.act_name), m.act, place::mlp);
+    int product = builder_.gated_activation(gate, up, in_mlp(m.act_name), m.act, place::mlp);
+    if (!m.inner_norm.empty()) product = builder_.norm(product, in_mlp(m.inner_norm), plan_.norm, place::mlp);
     return builder_.linear(product, in_mlp(m.down), plan_.hidden, m.bias, place::mlp);
 }
 

@@ -9,6 +9,7 @@ namespace membudget {
 namespace {
 
 constexpr std::int64_t kMostSharedLayers = 1024;
+constexpr int kExtra = 1;  ///< in `Model::shared`, behind the mask: a position bias, or sinusoids
 
 /// What a class computes from the last hidden states.
 enum class Head { base, masked_lm, pretraining, classification, token_classes, spans };
@@ -32,6 +33,11 @@ int embeddings(BlockBuilder& b, const EncoderPlan& plan, std::int64_t width) {
         x = b.add(x, positions, "embeddings.sum", place::embedding);
     }
     if (plan.masks_embeddings) add_types();
+    if (plan.task_rows > 0) {
+        const int tasks = b.hold(b.embedding("embeddings.task_type_embeddings", plan.task_rows, width));
+        b.last_op().attributes.own_ids = true;
+        x = b.add(x, tasks, "embeddings.tasks_sum", place::embedding);
+    }
     if (plan.projects_first && width != plan.hidden)
         x = b.linear(x, plan.projection, plan.hidden, false, place::embedding);
     x = b.norm(x, plan.embedding_norm, norms::layer, place::embedding);
@@ -57,26 +63,58 @@ Block build_stem(const EncoderPlan& plan, const std::vector<Tensor>& shared) {
         b.op(OpKind::attention_mask, shared[0].name, place::attention, {}, std::move(made)).attributes;
     attributes.causal = false;
     attributes.heads = plan.heads;
-    if (plan.masks_embeddings) attributes.form = AttentionForm::disentangled;
+    attributes.form = plan.masks_embeddings ? AttentionForm::disentangled : plan.form;
+    attributes.of_keys = plan.mask_of_keys;
     if (plan.masks_embeddings) relative_stem(b, plan, shared);
-    if (plan.extra) plan.extra(b);
+    if (plan.buckets > 0) {
+        const int weight = b.parameter("encoder.relative_attention_bias.weight", {plan.buckets, plan.heads},
+                                       Component::attention);
+        OpAttributes& bias = b.op(OpKind::position_bias, shared[kExtra].name, place::attention, {},
+                                  {b.shared(kExtra, shared[kExtra])}, {weight}).attributes;
+        bias.heads = plan.heads;
+        bias.queries = bias.keys = Rows::positions;
+        bias.of_batch = true;
+    }
+    if (plan.rotates) {
+        const std::string name = "encoder.embed_positions";
+        const int weight = b.parameter(join(name, "weight"), {plan.position_rows, plan.hidden / plan.heads},
+                                       Component::embedding);
+        b.parameter_named(join(name, "weight")).trainable = false;
+        b.op(OpKind::rotary_tables, name, place::attention, {}, {b.shared(kExtra, shared[kExtra])}, {weight})
+            .attributes.rotation = Rotation::sinusoids;
+    }
     return std::move(b).finish(x);
 }
 
 int attention(BlockBuilder& b, const EncoderPlan& plan, const std::vector<Tensor>& shared,
               const std::string& module, int x) {
-    if (plan.masks_embeddings) return disentangled_attention(b, plan, shared, x);
     const auto function = b.scope();
     const auto project = [&](std::string_view name) {
         return b.hold(b.linear(x, join(module, name), plan.hidden, true, place::attention));
     };
-    const int q = project(plan.q);
-    const int k = project(plan.k);
+    int q = project(plan.q);
+    int k = project(plan.k);
     const int v = project(plan.v);
     const std::string name = join(module, plan.attention);
+    if (plan.rotates) {
+        b.release(q);
+        b.release(k);
+        const int rotated_q = b.hold(b.tensor(join(name, "query"), plan.hidden));
+        const int rotated_k = b.hold(b.tensor(join(name, "key"), plan.hidden));
+        OpAttributes& rotary = b.op(OpKind::rotary, join(name, "rotary"), place::attention,
+                                    {q, k, b.shared(kExtra, shared[kExtra])}, {rotated_q, rotated_k}).attributes;
+        rotary.heads = rotary.kv_heads = plan.heads;
+        rotary.head_dim = plan.hidden / plan.heads;
+        rotary.rotation = Rotation::sinusoids;
+        q = rotated_q;
+        k = rotated_k;
+    }
+    std::vector<int> inputs{q, k, v, b.shared(0, shared[0])};
+    if (plan.buckets > 0) inputs.push_back(b.shared(kExtra, shared[kExtra]));
     const int context = b.tensor(name, plan.hidden);
-    OpAttributes& attributes = b.op(OpKind::attention, name, place::attention,
-                                    {q, k, v, b.shared(0, shared[0])}, {context}).attributes;
+    OpAttributes& attributes = b.op(OpKind::attention, name, place::attention, std::move(inputs), {context}).attributes;
+    attributes.form = plan.form;
+    attributes.rotates = plan.rotates;
     attributes.heads = plan.heads;
     attributes.kv_heads = plan.heads;
     attributes.head_dim = plan.hidden / plan.heads;
@@ -84,7 +122,17 @@ int attention(BlockBuilder& b, const EncoderPlan& plan, const std::vector<Tensor
     attributes.causal = false;
     attributes.softmax_in_dtype = true;
     attributes.dropout = plan.attention_dropout_p;
-    return context;
+    if (!plan.output_inside) return context;
+    return b.linear(b.hold(context), join(module, plan.o), plan.hidden, true, place::attention);
+}
+
+/// The attention with its output projection.
+int attended_by(BlockBuilder& b, const EncoderPlan& plan, const std::vector<Tensor>& shared,
+                const std::string& module, int x) {
+    if (plan.output_inside) return attention(b, plan, shared, module, x);
+    const int context = plan.masks_embeddings ? disentangled_attention(b, plan, shared, x)
+                                              : attention(b, plan, shared, module, x);
+    return b.linear(context, join(module, plan.o), plan.hidden, true, place::attention);
 }
 
 /// One layer; its modules are found under `module`.
@@ -99,8 +147,7 @@ int add_layer(BlockBuilder& b, const EncoderPlan& plan, const std::vector<Tensor
         const int sum = b.add(y, residual, join(join(module, norm), "residual"));
         return b.norm(sum, join(module, norm), norms::layer);
     };
-    const int context = attention(b, plan, shared, module, x);
-    const int projected = b.linear(context, join(module, plan.o), plan.hidden, true, place::attention);
+    const int projected = attended_by(b, plan, shared, module, x);
     const int attended = b.hold(add_and_norm(projected, x, plan.attention_dropout,
                                              plan.attention_norm, place::attention));
     const auto function = b.scope();
@@ -296,6 +343,9 @@ Result<Model> encoder_family(const Family& family, const KeyTree& config,
     model.shared.push_back(mask);
     if (plan.relative.rows > 0)
         for (Tensor& tensor : relative_tensors(plan)) model.shared.push_back(std::move(tensor));
+    if (plan.rotates)
+        declare_tensor(model.shared, "sinusoids", plan.hidden / plan.heads, Rows::positions);
+    if (plan.buckets > 0) declare_tensor(model.shared, "position bias", 0, Rows::one);
     const auto add = [&](std::string prefix, Block block, std::int64_t count) {
         model.sections.push_back({std::move(prefix), 0, {static_cast<int>(model.blocks.size())}, count});
         model.blocks.push_back(std::move(block));

@@ -4,7 +4,6 @@
 /// layers that normalise after each residual sum; heads for masked words, classes, or none.
 
 #include <cstdint>
-#include <functional>
 #include <string_view>
 
 #include "membudget/model.hpp"
@@ -65,10 +64,14 @@ struct EncoderPlan {
     std::string_view classifier = "classifier";
     bool classifier_dense = false;           ///< RoBERTa: `classifier.dense`, `classifier.out_proj`
     std::string step_unsupported;
-    /// Set: further parameters of the embeddings.
-    std::function<void(BlockBuilder& builder)> extra;
+    std::int64_t task_rows = 0;              ///< ERNIE: embeddings of tasks; 0: none
     std::int64_t mlm_width = 0;              ///< of the head for masked words; 0: that of the embeddings
 
+    AttentionForm form = AttentionForm::shared;
+    bool mask_of_keys = false;               ///< see `OpAttributes::of_keys`
+    bool rotates = false;                    ///< RoFormer: queries and keys, by a table of sinusoids
+    bool output_inside = false;              ///< the attention's function has the output projection
+    std::int64_t buckets = 0;                ///< of a bias by distance that all layers add; 0: none
     RelativePositions relative;
     bool absolute_positions = true;
     bool pooler_in_head = false;             ///< the pooler is the classifier's, not the base model's
@@ -97,6 +100,7 @@ void configure_albert(ConfigReader& config, EncoderPlan& plan);
 void configure_ernie(ConfigReader& config, EncoderPlan& plan);
 void configure_roformer(ConfigReader& config, EncoderPlan& plan);
 void configure_rembert(ConfigReader& config, EncoderPlan& plan);
+void configure_mpnet(ConfigReader& config, EncoderPlan& plan);
 void configure_deberta(ConfigReader& config, EncoderPlan& plan);
 void configure_deberta_v2(ConfigReader& config, EncoderPlan& plan);
 

@@ -1,4 +1,4 @@
-/// Encoders in BERT's modules of which the parameters are known and no step has been measured.
+/// Encoders in BERT's modules that differ from it in few of them.
 
 #include "model/encoder.hpp"
 
@@ -7,11 +7,7 @@ namespace membudget {
 void configure_ernie(ConfigReader& config, EncoderPlan& plan) {
     configure_bert(config, plan);
     plan.base = "ernie";
-    if (config.flag("use_task_id"))
-        plan.extra = [rows = config.size("task_type_vocab_size"), hidden = plan.hidden](BlockBuilder& b) {
-            b.parameter("embeddings.task_type_embeddings.weight", {rows, hidden}, Component::embedding);
-        };
-    plan.step_unsupported = kCountedOnly;
+    if (config.flag("use_task_id")) plan.task_rows = config.size("task_type_vocab_size");
 }
 
 void configure_roformer(ConfigReader& config, EncoderPlan& plan) {
@@ -22,12 +18,8 @@ void configure_roformer(ConfigReader& config, EncoderPlan& plan) {
     plan.absolute_positions = false;
     plan.pooler = "";
     plan.classifier_dense = true;
-    // The angles of the rotation are a parameter that the class freezes.
-    plan.extra = [rows = plan.position_rows, width = plan.hidden / plan.heads](BlockBuilder& b) {
-        b.parameter("encoder.embed_positions.weight", {rows, width}, Component::embedding);
-        b.parameter_named("encoder.embed_positions.weight").trainable = false;
-    };
-    plan.step_unsupported = kCountedOnly;
+    plan.rotates = plan.mask_of_keys = true;
+    plan.form = AttentionForm::returned;
 }
 
 void configure_rembert(ConfigReader& config, EncoderPlan& plan) {
@@ -39,8 +31,39 @@ void configure_rembert(ConfigReader& config, EncoderPlan& plan) {
     plan.mlm_bias_is_shared = false;
     plan.mlm_dense = "cls.predictions.dense";
     plan.mlm_norm = "cls.predictions.LayerNorm";
+    plan.form = AttentionForm::returned;
     if (plan.tied) config.unsupported("tie_word_embeddings", "expected false: the two matrices have other widths");
-    plan.step_unsupported = kCountedOnly;
+}
+
+void configure_mpnet(ConfigReader& config, EncoderPlan& plan) {
+    plan.hidden = config.size("hidden_size");
+    plan.vocabulary = config.size("vocab_size", kLargestVocabulary);
+    plan.position_rows = config.size("max_position_embeddings");
+    plan.layer_count = config.size("num_hidden_layers", kLargestCount);
+    plan.heads = config.size("num_attention_heads", kLargestCount);
+    config.divides("hidden_size", plan.hidden, "num_attention_heads", plan.heads);
+    plan.width = config.size("intermediate_size");
+    plan.act = config.activation("hidden_act");
+    plan.hidden_dropout = config.probability("hidden_dropout_prob");
+    plan.attention_dropout_p = config.probability("attention_probs_dropout_prob");
+    plan.tied = config.flag("tie_word_embeddings");
+    plan.buckets = config.size("relative_attention_num_buckets");
+    plan.base = "mpnet";
+    plan.positions_per_token = true;  // positions skip padding, so each sequence has its own
+    plan.mask_of_keys = plan.output_inside = true;
+    plan.form = AttentionForm::mpnet;
+    plan.q = "attention.attn.q";
+    plan.k = "attention.attn.k";
+    plan.v = "attention.attn.v";
+    plan.attention = "attention.attn.attention";
+    plan.o = "attention.attn.o";
+    plan.attention_dropout = "attention.dropout";
+    plan.attention_norm = "attention.LayerNorm";
+    plan.mlm_bias = "lm_head.bias";
+    plan.mlm_dense = "lm_head.dense";
+    plan.mlm_act = "lm_head.gelu";
+    plan.mlm_norm = "lm_head.layer_norm";
+    plan.mlm_decoder = "lm_head.decoder";
 }
 
 }  // namespace membudget

@@ -9,7 +9,6 @@
 #include "model/decoder.hpp"
 #include "model/diffusion.hpp"
 #include "model/encoder.hpp"
-#include "model/encoder_parts.hpp"
 #include "model/gpt_like.hpp"
 #include "model/hybrid.hpp"
 #include "model/image_models.hpp"
@@ -740,7 +739,7 @@ constexpr Family kFamilies[] = {
      "vocab_size=155136 hidden_size=4096 intermediate_size=27648 num_hidden_layers=64 "
      "num_attention_heads=80 num_key_value_heads=8 head_dim=128 hidden_act=silu "
      "tie_word_embeddings=false attention_bias=true attention_out_bias=false "
-     "attention_dropout=0.1 mlp_bias=false"},
+     "attention_dropout=0.1 residual_dropout=0.1 mlp_bias=false"},
     {"ernie4_5",
      "Ernie4_5ForCausalLM Ernie4_5Model",
      "ERNIE 4.5, dense",
@@ -775,7 +774,7 @@ constexpr Family kFamilies[] = {
      build_decoder_family<configure_exaone4>,
      "vocab_size=102400 hidden_size=4096 intermediate_size=16384 num_hidden_layers=32 "
      "num_attention_heads=32 num_key_value_heads=32 head_dim hidden_act=silu "
-     "tie_word_embeddings=false attention_dropout=0.0"},
+     "tie_word_embeddings=false attention_dropout=0.0 sliding_window=4096 sliding_window_pattern=4 layer_types"},
     {"arcee",
      "ArceeForCausalLM ArceeModel ArceeForSequenceClassification",
      "Arcee AFM",
@@ -857,7 +856,7 @@ constexpr Family kFamilies[] = {
      build_decoder_family<configure_granite_swa>,
      "vocab_size=100352 hidden_size=2560 intermediate_size=8192 num_hidden_layers=24 num_attention_heads=20 "
      "num_key_value_heads=4 hidden_act=silu tie_word_embeddings=true attention_bias=false "
-     "attention_dropout=0.0 mlp_bias=false"},
+     "attention_dropout=0.0 mlp_bias=false sliding_window=128 layer_types layer_rope_theta"},
     {"bitnet",
      "BitNetForCausalLM BitNetModel",
      "BitNet b1.58",
@@ -904,28 +903,31 @@ constexpr Family kFamilies[] = {
      build_decoder_family<configure_xglm>,
      "vocab_size=256008 hidden_size|d_model=1024 ffn_dim=4096 num_hidden_layers|num_layers=24 "
      "num_attention_heads|attention_heads=16 activation_function=gelu tie_word_embeddings=true "
-     "add_cross_attention=false"},
+     "add_cross_attention=false dropout=0.1 attention_dropout=0.1 activation_dropout=0.0 layerdrop=0.0"},
     {"biogpt",
      "BioGptForCausalLM BioGptModel",
      "BioGPT",
      "transformers 5.24 models/biogpt",
      build_decoder_family<configure_biogpt>,
      "vocab_size=42384 hidden_size=1024 num_hidden_layers=24 num_attention_heads=16 intermediate_size=4096 "
-     "hidden_act=gelu max_position_embeddings=1024 tie_word_embeddings=true"},
+     "hidden_act=gelu max_position_embeddings=1024 tie_word_embeddings=true hidden_dropout_prob=0.1 "
+     "attention_probs_dropout_prob=0.1 activation_dropout=0.0 layerdrop=0.0"},
     {"openai-gpt",
      "OpenAIGPTLMHeadModel OpenAIGPTModel",
      "GPT 1",
      "transformers 5.24 models/openai",
      build_decoder_family<configure_openai_gpt>,
      "vocab_size=40478 max_position_embeddings|n_positions=512 hidden_size|n_embd=768 "
-     "num_hidden_layers|n_layer=12 num_attention_heads|n_head=12 tie_word_embeddings=true"},
+     "num_hidden_layers|n_layer=12 num_attention_heads|n_head=12 tie_word_embeddings=true afn=gelu "
+     "resid_pdrop=0.1 embd_pdrop=0.1 attn_pdrop=0.1"},
     {"persimmon",
      "PersimmonForCausalLM PersimmonModel",
      "Persimmon",
      "transformers 5.24 models/persimmon",
      build_decoder_family<configure_persimmon>,
      "vocab_size=262144 hidden_size=4096 intermediate_size=16384 num_hidden_layers=36 num_attention_heads=64 "
-     "hidden_act=relu2 tie_word_embeddings=false qk_layernorm=true"},
+     "hidden_act=relu2 tie_word_embeddings=false qk_layernorm=true attention_dropout=0.0 hidden_dropout=0.0 "
+     "partial_rotary_factor rope_parameters"},
     {"granitemoeshared",
      "GraniteMoeSharedForCausalLM GraniteMoeSharedModel",
      "Granite MoE with a shared network",
@@ -1530,10 +1532,10 @@ constexpr Family kFamilies[] = {
      "MPNetForMaskedLM MPNetModel",
      "MPNet and its sentence encoders",
      "transformers 5.24 models/mpnet",
-     build_parts_family<configure_mpnet>,
+     build_encoder_family<configure_mpnet>,
      "vocab_size=30527 hidden_size=768 num_hidden_layers=12 num_attention_heads=12 "
-     "intermediate_size=3072 max_position_embeddings=512 relative_attention_num_buckets=32 "
-     "tie_word_embeddings=true"},
+     "intermediate_size=3072 max_position_embeddings=512 relative_attention_num_buckets=32 hidden_act=gelu "
+     "hidden_dropout_prob=0.1 attention_probs_dropout_prob=0.1 tie_word_embeddings=true"},
     {"ernie",
      "ErnieForMaskedLM ErnieModel ErnieForSequenceClassification ErnieForTokenClassification "
      "ErnieForQuestionAnswering ErnieForPreTraining",

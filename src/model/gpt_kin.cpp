@@ -1,4 +1,4 @@
-/// Decoders in the modules of GPT and OPT of which the parameters are known and no step has been measured.
+/// Decoders in the modules of GPT and OPT that differ from them in few of them.
 
 #include "model/gpt_like.hpp"
 #include "model/llama_like.hpp"
@@ -6,8 +6,13 @@
 namespace membudget {
 namespace {
 
+/// Keys of a class that has fairseq's layers.
+struct FairseqKeys {
+    std::string_view width, act, dropout, attention_dropout;
+};
+
 /// The layers of fairseq's decoders: biases everywhere, a layer norm before each sublayer, and one at the end.
-void read_fairseq_layers(ConfigReader& config, DecoderPlan& plan, std::string_view width, std::string_view act) {
+void read_fairseq_layers(ConfigReader& config, DecoderPlan& plan, const FairseqKeys& keys) {
     read_decoder_sizes(config, plan);
     plan.norm = norms::layer;
     plan.final_norm = "layer_norm";
@@ -22,16 +27,29 @@ void read_fairseq_layers(ConfigReader& config, DecoderPlan& plan, std::string_vi
     layer.mlp.gated = false;
     layer.mlp.up = "fc1";
     layer.mlp.down = "fc2";
+    layer.mlp.act_name = "activation_fn";
     layer.mlp.bias = true;
-    layer.mlp.width = config.size(width);
-    layer.mlp.act = config.activation(act);
-    plan.step_unsupported = kCountedOnly;
+    layer.mlp.inlined = true;
+    layer.mlp.width = config.size(keys.width);
+    layer.mlp.act = config.activation(keys.act);
+    layer.mlp.inner_dropout = "activation_dropout";
+    layer.mlp.inner_dropout_p = config.probability("activation_dropout");
+    layer.attention.dropout = config.probability(keys.attention_dropout);
+    layer.attention.softmax_in_dtype = true;
+    plan.embedding_scale = true;
+    plan.embedding_dropout = layer.attention_dropout = layer.mlp_dropout = "dropout";
+    plan.embedding_dropout_p = layer.dropout = config.probability(keys.dropout);
+    if (config.number("layerdrop") > 0)
+        plan.step_unsupported = "layers that are dropped at random are not modelled";
 }
 
 }  // namespace
 
 void configure_xglm(ConfigReader& config, DecoderPlan& plan) {
-    read_fairseq_layers(config, plan, "ffn_dim", "activation_function");
+    read_fairseq_layers(config, plan, {"ffn_dim", "activation_function", "dropout", "attention_dropout"});
+    plan.positions_buffered = true;
+    plan.layer().attention.scales_query = true;
+    plan.layer().attention.form = AttentionForm::xglm;
     if (config.flag("add_cross_attention"))
         config.unsupported("add_cross_attention", "expected a decoder without cross-attention; got true");
 }
@@ -39,7 +57,8 @@ void configure_xglm(ConfigReader& config, DecoderPlan& plan) {
 void configure_biogpt(ConfigReader& config, DecoderPlan& plan) {
     // Positions 0 and 1 are left to padding.
     constexpr std::int64_t kPositionOffset = 2;
-    read_fairseq_layers(config, plan, "intermediate_size", "hidden_act");
+    read_fairseq_layers(config, plan,
+                        {"intermediate_size", "hidden_act", "hidden_dropout_prob", "attention_probs_dropout_prob"});
     plan.base = "biogpt";
     plan.head = "output_projection";
     plan.positions = "embed_positions";
@@ -66,12 +85,22 @@ void configure_openai_gpt(ConfigReader& config, DecoderPlan& plan) {
     layer.attention.o = "c_proj";
     layer.attention.bias = layer.attention.output_bias = true;
     layer.attention.rotary = -1;
+    layer.attention.form = AttentionForm::openai_gpt;
+    layer.attention.dropout = config.probability("attn_pdrop");
+    layer.attention.output_dropout = layer.mlp.output_dropout = "dropout";
+    layer.attention.output_dropout_p = layer.mlp.output_dropout_p = config.probability("resid_pdrop");
+    plan.embedding_dropout = "drop";
+    plan.embedding_dropout_p = config.probability("embd_pdrop");
+    layer.names_results = true;
     layer.mlp.gated = false;
     layer.mlp.up = "c_fc";
     layer.mlp.down = "c_proj";
+    layer.mlp.act_name = "act";
+    layer.mlp.act = Act::gelu_new;  // ACT_FNS["gelu"]
     layer.mlp.bias = true;
     layer.mlp.width = 4 * plan.hidden;
-    plan.step_unsupported = kCountedOnly;
+    if (const std::string act = config.text("afn"); act != "gelu")
+        config.unsupported("afn", "expected 'gelu'; got '" + act + "'");
 }
 
 void configure_persimmon(ConfigReader& config, DecoderPlan& plan) {
@@ -83,18 +112,25 @@ void configure_persimmon(ConfigReader& config, DecoderPlan& plan) {
     layer.attention.qkv = "query_key_value";
     layer.attention.o = "dense";
     layer.attention.bias = layer.attention.output_bias = true;
-    if (config.flag("qk_layernorm"))
-        layer.extra = [width = layer.attention.head_dim](BlockBuilder& b) {
-            b.norm_weights("self_attn.q_layernorm", width, norms::layer);
-            b.norm_weights("self_attn.k_layernorm", width, norms::layer);
-        };
+    layer.attention.sliced = true;
+    layer.attention.rotary_dim = read_rotary_dim(config, layer.attention.head_dim, 0.5);
+    layer.attention.dropout = config.probability("attention_dropout");
+    if (config.flag("qk_layernorm")) {
+        layer.attention.qk_norm = QkNorm::per_head;
+        layer.attention.qk_norm_kind = norms::layer;
+        layer.attention.q_norm = "q_layernorm";
+        layer.attention.k_norm = "k_layernorm";
+        layer.attention.norm_time = NormTime::after_projections;
+    }
+    layer.mlp_dropout = "dropout";
+    layer.dropout = config.probability("hidden_dropout");
+    layer.mlp.act_name = "act";
     layer.mlp.gated = false;
     layer.mlp.up = "dense_h_to_4h";
     layer.mlp.down = "dense_4h_to_h";
     layer.mlp.bias = true;
     layer.mlp.width = config.size("intermediate_size");
     layer.mlp.act = config.activation("hidden_act");
-    plan.step_unsupported = kCountedOnly;
 }
 
 }  // namespace membudget

@@ -115,8 +115,6 @@ void configure_gptj(ConfigReader& config, DecoderPlan& plan) {
 
 void configure_codegen(ConfigReader& config, DecoderPlan& plan) {
     configure_gptj(config, plan);
-    plan.step_unsupported = "the attention of CodeGen, whose projection is cut for several devices, is "
-                            "not modelled yet";
     plan.layer().attention.qkv = "qkv_proj";
 }
 
@@ -296,6 +294,7 @@ void configure_falcon(ConfigReader& config, DecoderPlan& plan) {
     attention.output_bias = biases;
     attention.alibi = config.flag("alibi");
     if (attention.alibi) attention.rotary = -1;
+    plan.unused_tables = attention.alibi;
     attention.dropout = config.probability("attention_dropout");
     layer.mlp.gated = false;
     layer.mlp.up = "dense_h_to_4h";
@@ -307,6 +306,7 @@ void configure_falcon(ConfigReader& config, DecoderPlan& plan) {
     const std::int64_t norm_count =
         config.size_or("num_ln_in_parallel_attn", new_architecture ? 2 : 1, 2);
     layer.arrangement = parallel ? Arrangement::falcon : Arrangement::pre_norm;
+    layer.names_norms = layer.names_results = !parallel;
     if (parallel) {
         layer.norms[0] = norm_count == 2 ? "ln_attn" : "input_layernorm";
         layer.norms[1] = norm_count == 2 ? "ln_mlp" : "";
@@ -315,8 +315,6 @@ void configure_falcon(ConfigReader& config, DecoderPlan& plan) {
     layer.dropout = config.probability("hidden_dropout");
     plan.matmul_linear = true;
     attention.form = AttentionForm::falcon;
-    if (attention.alibi)
-        plan.step_unsupported = "the attention of Falcon with ALiBi is not modelled yet";
 }
 
 void configure_refined_web(ConfigReader& config, DecoderPlan& plan) {

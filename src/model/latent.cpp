@@ -141,11 +141,13 @@ void configure_minicpm3(ConfigReader& config, DecoderPlan& plan) {
     LayerPlan& layer = plan.layer();
     config.divides("hidden_size", plan.hidden, "num_attention_heads",
                    config.size("num_attention_heads", kLargestCount));
-    use_latent(layer.attention, read_latent(config, plan.hidden));
+    Latent latent = read_latent(config, plan.hidden);
+    latent.rotation = Rotation::latent_halves;
+    use_latent(layer.attention, latent);
     layer.mlp.width = config.size("intermediate_size");
     layer.mlp.bias = config.flag("mlp_bias");
     layer.mlp.act = config.activation("hidden_act");
-    plan.step_unsupported = kCountedOnly;
+    plan.embedding_scale = plan.head_input_scale = layer.scales_results = true;
 }
 
 void configure_youtu(ConfigReader& config, DecoderPlan& plan) {

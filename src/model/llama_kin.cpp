@@ -1,6 +1,7 @@
-/// Decoders in Llama's modules of which the parameters are known and no step has been measured.
+/// Decoders in Llama's modules that differ from it in few of them.
 
 #include <string>
+#include <vector>
 
 #include "model/llama_like.hpp"
 #include "model/moe.hpp"
@@ -9,15 +10,19 @@ namespace membudget {
 
 void configure_seed_oss(ConfigReader& config, DecoderPlan& plan) {
     read_llama(config, plan);
-    plan.layer().attention.output_bias = config.flag("attention_out_bias");
-    plan.step_unsupported = kCountedOnly;
+    AttentionPlan& attention = plan.layer().attention;
+    attention.output_bias = config.flag("attention_out_bias");
+    MlpPlan& mlp = plan.layer().mlp;
+    attention.output_dropout = mlp.output_dropout = "residual_dropout";
+    attention.output_dropout_p = mlp.output_dropout_p = config.probability("residual_dropout");
 }
 
 void configure_ernie4_5(ConfigReader& config, DecoderPlan& plan) {
     read_llama(config, plan);
     LayerPlan& layer = plan.layer();
     layer.attention.bias = layer.attention.output_bias = layer.mlp.bias = config.flag("use_bias");
-    plan.step_unsupported = kCountedOnly;
+    layer.attention.rotation = Rotation::pairs_cast;
+    layer.attention.dropout = 0;  // whatever the config says
 }
 
 void configure_ernie4_5_moe(ConfigReader& config, DecoderPlan& plan) {
@@ -36,6 +41,7 @@ void configure_ernie4_5_moe(ConfigReader& config, DecoderPlan& plan) {
     for (std::int64_t i = 0; i < plan.layer_count; ++i)
         sparse.push_back((i + 1) % interval == 0 && i >= first && (end == -1 || static_cast<double>(i) <= end));
     mix_experts(plan, experts, sparse);
+    plan.step_unsupported = kCountedOnly;
 }
 
 void configure_hunyuan_dense(ConfigReader& config, DecoderPlan& plan) {
@@ -44,7 +50,7 @@ void configure_hunyuan_dense(ConfigReader& config, DecoderPlan& plan) {
     attention.qk_norm = QkNorm::per_head;
     attention.q_norm = "query_layernorm";
     attention.k_norm = "key_layernorm";
-    plan.step_unsupported = kCountedOnly;
+    attention.norm_time = NormTime::after_rotation;
 }
 
 void configure_exaone4(ConfigReader& config, DecoderPlan& plan) {
@@ -52,13 +58,28 @@ void configure_exaone4(ConfigReader& config, DecoderPlan& plan) {
     LayerPlan& layer = plan.layer();
     norm_results_only(layer);
     layer.attention.qk_norm = QkNorm::per_head;
-    plan.step_unsupported = kCountedOnly;
+    layer.attention.norm_time = NormTime::after_projections;
+    const std::int64_t window = config.size_or("sliding_window", 0);
+    if (window == 0) return;
+    // Layers without a window do not rotate. A pattern in letters is repeated, and the last layer has none.
+    const KeyTree* const pattern = config.raw("sliding_window_pattern");
+    const bool lettered = pattern != nullptr && pattern->is(KeyTree::Kind::string);
+    const std::string letters = lettered ? config.text("sliding_window_pattern") : std::string();
+    std::vector<bool> windowed = layers_of_type(config, plan.layer_count, "sliding_attention", "full_attention");
+    const std::int64_t period = letters.empty() ? config.size("sliding_window_pattern", kLargestCount) : 0;
+    if (windowed.empty())
+        for (std::int64_t i = 0; i < plan.layer_count; ++i)
+            windowed.push_back(letters.empty() ? (i + 1) % period != 0
+                                               : i + 1 < plan.layer_count &&
+                                                     letters[static_cast<std::size_t>(i) % letters.size()] == 'L');
+    alternate_windows(plan, windowed, window);
+    for (LayerPlan& kind : plan.kinds)
+        if (kind.attention.window == 0) kind.attention.rotary = -1;
 }
 
 void configure_arcee(ConfigReader& config, DecoderPlan& plan) {
     read_llama(config, plan);
     plan.layer().mlp.gated = false;
-    plan.step_unsupported = kCountedOnly;
 }
 
 void configure_dots1(ConfigReader& config, DecoderPlan& plan) {
@@ -96,11 +117,12 @@ void configure_minimax(ConfigReader& config, DecoderPlan& plan) {
 
 void configure_helium(ConfigReader& config, DecoderPlan& plan) {
     read_llama(config, plan);
+    plan.norm.style = NormStyle::wide_weight;
     AttentionPlan& attention = plan.layer().attention;
     attention.output_bias = false;
+    attention.rotation = Rotation::pairs;
     if (attention.heads * attention.head_dim != plan.hidden && config.diagnostics().empty())
         config.invalid("head_dim", "expected heads that make up hidden_size (" + std::to_string(plan.hidden) + ")");
-    plan.step_unsupported = kCountedOnly;
 }
 
 void configure_cwm(ConfigReader& config, DecoderPlan& plan) {
@@ -121,19 +143,22 @@ void configure_ministral(ConfigReader& config, DecoderPlan& plan) {
 
 void configure_granite_swa(ConfigReader& config, DecoderPlan& plan) {
     configure_granite(config, plan);
-    plan.layer().attention.sinks = true;
-    plan.step_unsupported = kCountedOnly;
+    AttentionPlan& attention = plan.layer().attention;
+    attention.sinks = true;
+    attention.form = AttentionForm::granite_swa;
+    const std::int64_t window = config.size_or("sliding_window", 0);
+    std::vector<bool> windowed = layers_of_type(config, plan.layer_count, "sliding_attention", "full_attention");
+    for (std::int64_t i = 0; windowed.size() < static_cast<std::size_t>(plan.layer_count); ++i)
+        windowed.push_back(i % 4 != 0);
+    if (window > 0) alternate_windows(plan, windowed, window);
+    if (config.raw("layer_rope_theta") != nullptr)
+        config.unsupported("layer_rope_theta", "expected one base of the rotation for all layers");
 }
 
 void configure_bitnet(ConfigReader& config, DecoderPlan& plan) {
     read_llama(config, plan);
-    LayerPlan& layer = plan.layer();
-    // Norms before the last module of each sublayer.
-    layer.extra = [hidden = plan.hidden, width = layer.mlp.width](BlockBuilder& b) {
-        b.norm_weights("self_attn.attn_sub_norm", hidden, norms::rms);
-        b.norm_weights("mlp.ffn_sub_norm", width, norms::rms);
-    };
-    plan.step_unsupported = kCountedOnly;
+    plan.layer().attention.result_norm = "attn_sub_norm";
+    plan.layer().mlp.inner_norm = "ffn_sub_norm";
 }
 
 void configure_hyperclovax(ConfigReader& config, DecoderPlan& plan) {
@@ -145,7 +170,6 @@ void configure_hyperclovax(ConfigReader& config, DecoderPlan& plan) {
         layer.norms[2] = "post_attention_layernorm";
         layer.norms[3] = "post_norm2";
     }
-    plan.step_unsupported = kCountedOnly;
 }
 
 void configure_diffllama(ConfigReader& config, DecoderPlan& plan) {
@@ -165,10 +189,11 @@ void configure_nanochat(ConfigReader& config, DecoderPlan& plan) {
     LayerPlan& layer = plan.layer();
     layer.attention.qk_norm = QkNorm::per_head;
     layer.attention.qk_norm_kind = plan.norm;
+    layer.attention.norm_time = NormTime::after_rotation;
+    plan.stem_norm = "norm";
     layer.mlp.gated = false;
     layer.mlp.up = "fc1";
     layer.mlp.down = "fc2";
-    plan.step_unsupported = kCountedOnly;
 }
 
 void configure_apertus(ConfigReader& config, DecoderPlan& plan) {
@@ -177,13 +202,9 @@ void configure_apertus(ConfigReader& config, DecoderPlan& plan) {
     layer.norms[0] = "attention_layernorm";
     layer.norms[1] = "feedforward_layernorm";
     layer.attention.qk_norm = QkNorm::per_head;
+    layer.attention.norm_time = NormTime::after_projections;
     layer.mlp.gated = false;
-    // The activation, xIELU, is trained (arXiv:2411.13010).
-    layer.extra = [](BlockBuilder& b) {
-        b.parameter("mlp.act_fn.alpha_p", {1}, Component::mlp);
-        b.parameter("mlp.act_fn.alpha_n", {1}, Component::mlp);
-    };
-    plan.step_unsupported = kCountedOnly;
+    layer.mlp.act = Act::xielu;
 }
 
 void configure_jais2(ConfigReader& config, DecoderPlan& plan) {

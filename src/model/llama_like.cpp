@@ -208,7 +208,7 @@ void configure_stablelm(ConfigReader& config, DecoderPlan& plan) {
         layer.attention.qk_norm_kind = norms::layer_no_bias;
         layer.attention.q_norm = "q_layernorm";
         layer.attention.k_norm = "k_layernorm";
-        plan.step_unsupported = "the norm of each head by a module of its own is not modelled yet";
+        layer.attention.norm_time = NormTime::after_projections;
     }
 }
 
@@ -242,8 +242,8 @@ void configure_olmo(ConfigReader& config, DecoderPlan& plan) {
     read_llama(config, plan);
     // OlmoLayerNorm: in fp32, cast back, without parameters.
     plan.norm = {OpKind::layer_norm, NormStyle::wide_product, false, false};
-    if (config.raw("clip_qkv") != nullptr)
-        plan.step_unsupported = "the clipping of queries, keys and values is not modelled yet";
+    plan.layer().attention.rotation = Rotation::halves_promoted;
+    plan.layer().attention.clips = config.raw("clip_qkv") != nullptr;
 }
 
 void norm_results_only(LayerPlan& layer) {
@@ -432,12 +432,10 @@ void configure_baichuan(ConfigReader& config, DecoderPlan& plan) {
 
 void configure_nemotron(ConfigReader& config, DecoderPlan& plan) {
     read_llama(config, plan);
-    plan.norm = norms::layer;
+    plan.norm = {OpKind::layer_norm, NormStyle::one_plus, true, true};
     LayerPlan& layer = plan.layer();
     layer.mlp.gated = false;
     layer.attention.rotary_dim = read_rotary_dim(config, layer.attention.head_dim, 0.5);
-    plan.step_unsupported = "the layer norm of Nemotron, which adds 1 to its weight, is not modelled "
-                            "yet";
 }
 
 }  // namespace membudget

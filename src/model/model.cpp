@@ -136,6 +136,8 @@ std::string_view name_of(OpKind kind) {
         case OpKind::activation: return "activation";
         case OpKind::gated_activation: return "gated_activation";
         case OpKind::softcap: return "softcap";
+        case OpKind::clip: return "clip";
+        case OpKind::drop_path: return "drop_path";
         case OpKind::dropout: return "dropout";
         case OpKind::causal_lm_loss: return "causal_lm_loss";
         case OpKind::masked_lm_loss: return "masked_lm_loss";
@@ -178,6 +180,7 @@ std::string_view name_of(Act act) {
         case Act::tanh: return "tanh";
         case Act::sigmoid: return "sigmoid";
         case Act::bloom_gelu: return "bloom_gelu";
+        case Act::xielu: return "xielu";
     }
     throw InternalError("an activation without a name");
 }

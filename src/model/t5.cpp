@@ -49,7 +49,8 @@ int attention(BlockBuilder& b, const T5& t, const Attention& what, int x) {
             const int q = b.hold(b.linear(normed, join(path, "q"), t.inner, false, place::attention));
             const int k = b.hold(b.linear(source, join(path, "k"), t.inner, false, place::attention));
             const int v = b.hold(b.linear(source, join(path, "v"), t.inner, false, place::attention));
-            const int bias = shared(b, t, what.bias);
+            const int bias = t.own_biases ? b.hold(b.tensor(join(path, "position_bias"), 0, Rows::one))
+                                          : shared(b, t, what.bias);
             if (what.makes_bias) {
                 std::vector<int> weights;
                 if (!what.cross)
@@ -109,7 +110,7 @@ Block block(const T5& t, bool decoder, bool first) {
                    decoder ? T5::decoder_mask : T5::encoder_mask,
                    decoder ? T5::decoder_bias : T5::encoder_bias}, x);
     if (decoder)
-        x = attention(b, t, {"layer.1", "EncDecAttention", false, true, first, T5::cross_mask, T5::cross_bias},
+        x = attention(b, t, {"layer.1", "EncDecAttention", false, true, first || t.own_biases, T5::cross_mask, T5::cross_bias},
                       x);
     x = feed_forward(b, t, decoder ? "layer.2" : "layer.1", x);
     b.set_checkpointable();
@@ -271,7 +272,6 @@ void configure_umt5(ConfigReader& config, Parts& parts) {
     T5 t;
     t.own_biases = true;
     add_t5(config, parts, std::move(t));
-    parts.model().step_unsupported = kCountedOnly;
 }
 
 }  // namespace membudget

@@ -17,8 +17,9 @@ Block build_stem(const VitPlan& plan) {
     if (plan.distilled)
         tokens.push_back(b.parameter("embeddings.distillation_token", {1, 1, plan.hidden}, kVision));
     if (plan.mask_token) b.parameter("embeddings.mask_token", {1, plan.hidden}, kVision);
+    int registers = -1;
     if (plan.registers)
-        b.parameter("embeddings.register_tokens", {1, *plan.registers, plan.hidden}, kVision);
+        registers = b.parameter("embeddings.register_tokens", {1, *plan.registers, plan.hidden}, kVision);
     const int positions = b.parameter("embeddings.position_embeddings",
                                       {1, plan.patches() + plan.tokens(), plan.hidden}, kVision);
     const std::string name = "embeddings.patch_embeddings.projection";
@@ -28,10 +29,23 @@ Block build_stem(const VitPlan& plan) {
 
     const int patches = b.tensor(name, detail::checked_mul(plan.patches(), plan.hidden), Rows::images);
     b.op(OpKind::conv_patches, name, place::embedding, {pixels}, {patches}, {weight, bias});
-    const int joined = b.tensor("embeddings.tokens", plan.hidden, Rows::patches);
+    const std::int64_t width = detail::checked_mul(plan.patches() + plan.tokens(), plan.hidden);
+    const int joined = b.tensor("embeddings.tokens", width, Rows::images);
     b.op(OpKind::concat, "embeddings.tokens", place::embedding, {patches}, {joined}, tokens);
-    int x = b.tensor("embeddings.sum", plan.hidden, Rows::patches);
+    int x = b.tensor("embeddings.sum", width, Rows::images);
     b.op(OpKind::add, "embeddings.sum", place::embedding, {joined}, {x}, {positions});
+    std::vector<int> pieces{x};
+    if (plan.registers) {  // between the class token and the patches
+        const int first = b.tensor("embeddings.class_token", plan.hidden, Rows::images);
+        const int rest = b.tensor("embeddings.patches", width - plan.hidden, Rows::images);
+        b.op(OpKind::split, "embeddings.pieces", place::embedding, {x}, {first, rest}).attributes.sliced = true;
+        pieces = {first, rest};
+    }
+    x = b.tensor("embeddings", plan.hidden, Rows::patches);
+    if (plan.registers)
+        b.op(OpKind::concat, "embeddings.registers", place::embedding, std::move(pieces), {x}, {registers});
+    else
+        b.op(OpKind::split, "embeddings", place::embedding, std::move(pieces), {x}).attributes.same = true;
     x = b.dropout(x, "embeddings.dropout", plan.dropout, place::embedding);
     b.hold_until_model_end(x);
     return std::move(b).finish(x);
@@ -106,7 +120,10 @@ int VitLayerBuilder::scaled(int x, std::string_view name, Place place) {
     const int lambda = builder_.parameter(join(name, "lambda1"), {plan_.hidden}, kVision);
     const int out = builder_.tensor(std::string(name), plan_.hidden, Rows::patches);
     builder_.op(OpKind::multiply, std::string(name), place, {x}, {out}, {lambda});
-    return out;
+    if (plan_.drop_path <= 0) return out;
+    const int kept = builder_.tensor("drop_path", plan_.hidden, Rows::patches);
+    builder_.op(OpKind::drop_path, "drop_path", place, {out}, {kept});
+    return kept;
 }
 
 Block VitLayerBuilder::build() {
@@ -207,11 +224,11 @@ Result<Model> vit_family(const Family& family, const KeyTree& config, std::strin
     model.sections.push_back({base + std::string(plan.layers) + ".{}.", 0, {1}, plan.layer_count});
     model.sections.push_back({"", 0, {2}, 1});
 
-    model.image = {plan.channels, plan.image, plan.image, plan.patches() + plan.tokens(), plan.patches()};
+    model.image = {plan.channels, plan.image, plan.image, plan.rows(), plan.patches()};
     model.inputs = {{"pixels", Rows::images, model.image.pixels(), nullptr}};
     if (!bare) model.inputs.push_back(class_labels(Rows::images, labels, problem));
     note_origin(model, family, chosen, reader);
-    model.step_unsupported = teacher ? "the class computes no loss" : plan.step_unsupported;
+    model.step_unsupported = teacher ? "the class computes no loss" : "";
     model.facts.hidden_size = plan.hidden;
     model.facts.layers = plan.layer_count;
     model.facts.heads = plan.heads;
@@ -250,8 +267,7 @@ void read_dinov2(ConfigReader& config, VitPlan& plan) {
     plan.gated = config.flag("use_swiglu_ffn");
     // Two thirds of the plain width, rounded up to a multiple of 8.
     plan.width = plan.gated ? (plan.hidden * ratio * 2 / 3 + 7) / 8 * 8 : ratio * plan.hidden;
-    if (config.probability("drop_path_rate") > 0)
-        plan.step_unsupported = "stochastic depth (drop_path_rate) is not modelled";
+    plan.drop_path = config.probability("drop_path_rate");
 }
 
 }  // namespace
@@ -268,7 +284,6 @@ void configure_dinov2_with_registers(ConfigReader& config, VitPlan& plan) {
     plan.base = "dinov2_with_registers";
     plan.mask_token = true;
     plan.registers = config.count_or("num_register_tokens", 0);
-    plan.step_unsupported = "register tokens are not modelled yet";
 }
 
 }  // namespace membudget

@@ -30,17 +30,20 @@ struct VitPlan {
     bool softmax_in_dtype = false;           ///< the eager softmax keeps the type of the scores
     Act act = Act::gelu;
     double dropout = 0, attention_dropout = 0;
+    double drop_path = 0;                    ///< stochastic depth: probability that a branch is dropped
     bool pooler = false;                     ///< of the bare model
     std::int64_t pooled = 1;
     Act pooler_act = Act::tanh;
     bool joins_mean = false;                 ///< the classifier reads class token and mean of patches
-    std::string_view step_unsupported;
 
     [[nodiscard]] std::int64_t patches() const {
         const std::int64_t side = image / patch > 0 ? image / patch : 1;
         return side * side;
     }
+    /// Learned tokens that have positions.
     [[nodiscard]] std::int64_t tokens() const { return distilled ? 2 : 1; }
+    /// Rows of an image.
+    [[nodiscard]] std::int64_t rows() const { return patches() + tokens() + registers.value_or(0); }
 };
 
 using ConfigureVit = void (*)(ConfigReader& config, VitPlan& plan);

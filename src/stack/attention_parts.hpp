@@ -68,6 +68,13 @@ void disentangled(KernelCall& call);
 /// false for other attentions.
 bool run_image_by_image(KernelCall& call, void (*attend)(KernelCall& call));
 
+// kernels_attention_kin.cpp
+void granite_swa(KernelCall& call);
+void openai_gpt(KernelCall& call);
+void xglm(KernelCall& call);
+void returned(KernelCall& call);
+void mpnet(KernelCall& call);
+
 /// Runs the function of a class that writes attention out by itself; false when it has none for an
 /// eager kernel.
 bool run_eager_form(KernelCall& call);

@@ -27,6 +27,12 @@ void softcap(KernelCall& call);
 /// cap * tanh(x / cap).
 [[nodiscard]] Ref softcapped(Tape& tape, Ref x);
 
+// kernels_elementwise.cpp
+void clip(KernelCall& call);
+void drop_path(KernelCall& call);
+/// The activation xIELU (arXiv:2411.13010), whose two parameters are trained.
+[[nodiscard]] Ref xielu(KernelCall& call, const Ref& x);
+
 // kernels_norm.cpp
 void layer_norm(KernelCall& call);
 void hf_rms_norm(KernelCall& call);

@@ -52,6 +52,21 @@ void eager(KernelCall& call) {
     call.out(0, merge_heads(call, std::move(out)));
 }
 
+/// What is causal, as a mask of numbers.
+Ref causal_mask_of_math(KernelCall& call) {
+    Tape& tape = call.tape;
+    const std::int64_t pairs = detail::checked_mul(sequence_of(call, 0), sequence_of(call, 1));
+    Ref allowed = tape.fresh(pairs, dtype::boolean, "ones");
+    allowed = tape.fresh(pairs, dtype::boolean, "lower triangle");
+    return tape.fresh(pairs, dtype::fp32, "causal mask");
+}
+
+/// A boolean mask becomes an additive one in the type of the query [attention.cpp convert_boolean_attn_mask].
+Ref mask_of_math(KernelCall& call) {
+    if (!has_mask(call) || &call.in(3).dtype() != &dtype::boolean) return has_mask(call) ? call.in(3) : Ref();
+    return call.tape.fresh(call.in(3).numel(), computed_dtype(call), "additive mask");
+}
+
 /// scaled_dot_product_attention without a fused kernel: fp32 throughout, both factors scaled by the
 /// square root of the scale [aten/src/ATen/native/transformers/attention.cpp
 /// _scaled_dot_product_attention_math].
@@ -65,19 +80,13 @@ void math(KernelCall& call) {
     };
     const Dtype* const autocast = tape.autocast();
     tape.set_autocast(nullptr);  // the casts above stand for it
+    Ref mask = mask_of_math(call);
     const Ref query = wide(0);
     Ref k = wide(1);
     Ref v = wide(2);
     const Ref q = tape.mul_scalar(query);
     // A causal mask of its own, where no other comes in; added in place.
-    const bool own_mask = a.causal && !has_mask(call);
-    Ref mask;
-    if (own_mask) {
-        const std::int64_t pairs = scores_numel(call) / detail::checked_mul(sequences_of(call, 0), a.heads);
-        const Ref ones = tape.fresh(pairs, dtype::boolean, "ones");
-        const Ref lower = tape.fresh(pairs, dtype::boolean, "lower triangle");
-        mask = tape.fresh(pairs, dtype::fp32, "additive mask");
-    }
+    if (a.causal && !mask) mask = causal_mask_of_math(call);
     k = repeat_heads(call, std::move(k));
     v = repeat_heads(call, std::move(v));
     Ref scores;
@@ -87,7 +96,7 @@ void math(KernelCall& call) {
         Ref right = flatten(call, std::move(scaled), a.head_major || call.cached);
         scores = tape.matmul(std::move(left), std::move(right), scores_numel(call));
     }
-    if (call.inputs() > 3 && call.in(3)) scores = tape.add(scores, call.in(3));
+    if (mask) scores = tape.add_in_place(std::move(scores), mask);
     Ref weights = tape.softmax(std::move(scores), dtype::fp32);
     scores.reset();
     weights = drop_probabilities(call, std::move(weights));
@@ -198,7 +207,42 @@ void mask_of_products(KernelCall& call) {
     if (call.op.outputs.size() > 1) call.out(1, call.tape.fresh(pairs, dtype::int64, "distances"));
 }
 
+namespace {
+
+/// A number for each key of each sequence [modeling_utils.py get_extended_attention_mask], or none without
+/// padding (GPT 1).
+void mask_of_keys(KernelCall& call) {
+    Tape& tape = call.tape;
+    const std::int64_t numel = detail::checked_mul(call.extents.batch, call.extents.rows(call.attributes().keys));
+    if (call.attributes().form == AttentionForm::openai_gpt && !call.extents.padding_mask) return;
+    const Ref numbers = tape.fresh(numel, call.activation_dtype(), "mask as numbers");
+    const Ref inverted = tape.fresh(numel, call.activation_dtype(), "inverted mask");
+    call.out(0, tape.mul_scalar(inverted));
+}
+
+/// Falcon adds ALiBi to the mask, which is as large as the scores then
+/// [models/falcon/modeling_falcon.py FalconModel.forward].
+Ref mask_with_alibi(KernelCall& call) {
+    Tape& tape = call.tape;
+    const OpAttributes& a = call.attributes();
+    const std::int64_t numel = detail::checked_mul(call.extents.batch, pairs_of_mask(call));
+    const std::int64_t slopes = detail::checked_mul(detail::checked_mul(call.extents.batch, a.heads), call.extents.sequence);
+    const Ref causal = tape.fresh(numel, call.activation_dtype(), "causal mask");
+    const Ref scaled = tape.fresh(slopes, call.activation_dtype(), "scaled ALiBi");
+    const Ref masked = tape.fresh(numel, dtype::boolean, "what is masked");
+    return tape.fresh(detail::checked_mul(numel, a.heads), call.activation_dtype(), "mask with ALiBi");
+}
+
+/// Padding is of the tokens alone: the mask of a decoder that has an encoder is made without it
+/// [models/bart/modeling_bart.py BartDecoder.forward].
+bool padded(const KernelCall& call) {
+    return call.extents.padding_mask && call.attributes().keys != Rows::target_positions;
+}
+
+}  // namespace
+
 void additive_mask(KernelCall& call) {
+    if (call.attributes().of_keys) return mask_of_keys(call);
     if (call.attributes().form == AttentionForm::disentangled) return mask_of_products(call);
     const std::int64_t pairs = pairs_of_mask(call);
     const std::int64_t numel = detail::checked_mul(call.extents.batch, pairs);
@@ -212,6 +256,7 @@ void additive_mask(KernelCall& call) {
     const Ref allowed = call.attributes().image_blocks ? mask_of_image_blocks(call)
                                                        : call.tape.fresh(pairs, dtype::boolean, "allowed");
     Ref mask = call.tape.fresh(numel, call.activation_dtype(), "mask");
+    if (call.attributes().form == AttentionForm::falcon && call.attributes().bias) mask = mask_with_alibi(call);
     if (call.attributes().form == AttentionForm::mpt)
         mask = call.tape.fresh(numel, dtype::boolean, "boolean mask");
     call.out(0, std::move(mask));
@@ -222,7 +267,8 @@ void no_mask(KernelCall& call) {
 }
 
 void sdpa_mask(KernelCall& call) {
-    if (has_no_choice(call.attributes().form) || call.attributes().packed) return additive_mask(call);
+    if (has_no_choice(call.attributes().form) || call.attributes().packed || call.attributes().of_keys)
+        return additive_mask(call);
     if (!call.attributes().causal) {
         if (Ref mask = bidirectional_mask(call)) call.out(0, std::move(mask));
         return;
@@ -231,8 +277,9 @@ void sdpa_mask(KernelCall& call) {
     // Skipped when is_causal says the same: no padding, and a window that covers the sequence.
     const bool windowed = call.attributes().window > 0 && call.attributes().window < call.extents.sequence;
     const bool always = call.attributes().form == AttentionForm::falcon;
-    if (!call.extents.padding_mask && !windowed && !always) return;
-    const std::int64_t rows = call.extents.padding_mask ? call.extents.batch : 1;
+    if (!padded(call) && !windowed && !always) return;
+    if (always && call.attributes().bias) return call.out(0, mask_with_alibi(call));
+    const std::int64_t rows = padded(call) ? call.extents.batch : 1;
     const std::int64_t pairs = pairs_of_mask(call);
     const std::int64_t numel = detail::checked_mul(rows, pairs);
     const Ref window = call.tape.fresh(pairs, dtype::boolean, "window");

@@ -156,7 +156,7 @@ void mpt(KernelCall& call) {
     call.out(0, merge_heads(call, std::move(out)));
 }
 
-/// Falcon [models/falcon/modeling_falcon.py FalconAttention.forward], without ALiBi.
+/// Falcon [models/falcon/modeling_falcon.py FalconAttention.forward].
 void falcon(KernelCall& call) {
     Tape& tape = call.tape;
     const OpAttributes& a = call.attributes();
@@ -182,14 +182,25 @@ void falcon(KernelCall& call) {
         Ref left = factor(call, query);
         scores = tape.matmul(std::move(left), std::move(right), scores_numel(call));
     }
-    {
-        Ref scaled = tape.alias_of_storage(scores);
-        Tape::NodeBuilder node(tape, "div_", {&scores});
+    const auto scale_in_place = [&](Ref& x) {
+        Ref scaled = tape.alias_of_storage(x);
+        Tape::NodeBuilder node(tape, "div_", {&x});
         node.grad(0);
         node.finish(scaled);
-        scores = std::move(scaled);
-    }
-    {
+        x = std::move(scaled);
+    };
+    if (a.bias) {  // ALiBi in fp32, though the mask holds it already
+        const Ref product = scores;
+        scores = tape.cast(scores, dtype::fp32);
+        const Ref slopes = tape.borrow(scores.numel() / sequence_of(call, 0), call.activation_dtype(), false);
+        Ref logits = tape.add(scores, slopes);
+        scale_in_place(logits);
+        for (const Ref& local : {product, scores, logits}) call.hold_local(local);
+        const Ref masked = has_mask(call) ? tape.add(logits, call.in(3)) : logits;
+        scores = tape.softmax(masked, call.activation_dtype());
+        scores = drop_probabilities(call, std::move(scores));
+    } else {
+        scale_in_place(scores);
         const Ref masked = has_mask(call) ? tape.add(scores, call.in(3)) : scores;
         scores = tape.softmax(masked, call.activation_dtype());
     }
@@ -282,6 +293,11 @@ bool run_eager_form(KernelCall& call) {
         case AttentionForm::mimo: gpt_oss(call); return true;
         case AttentionForm::falcon: falcon(call); return true;
         case AttentionForm::disentangled: disentangled(call); return true;
+        case AttentionForm::granite_swa: granite_swa(call); return true;
+        case AttentionForm::openai_gpt: openai_gpt(call); return true;
+        case AttentionForm::xglm: xglm(call); return true;
+        case AttentionForm::returned: returned(call); return true;
+        case AttentionForm::mpnet: mpnet(call); return true;
     }
     return false;
 }

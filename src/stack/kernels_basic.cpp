@@ -51,6 +51,7 @@ Ref apply_activation(Tape& tape, Act act, const Ref& x) {
         case Act::tanh: return tape.unary_saving_output(x, "tanh");
         case Act::sigmoid: return tape.unary_saving_output(x, "sigmoid");
         case Act::bloom_gelu: return bloom_gelu(tape, x);
+        case Act::xielu: break;  // it has parameters
         case Act::relu2: {
             Ref rectified = tape.unary_saving_output(x, "relu");
             return tape.square(rectified);
@@ -200,6 +201,7 @@ void dropout(KernelCall& call) {
 }
 
 void activation(KernelCall& call) {
+    if (call.attributes().act == Act::xielu) return call.out(0, xielu(call, call.in(0)));
     call.out(0, apply_activation(call.tape, call.attributes().act, call.in(0)));
 }
 

@@ -307,6 +307,8 @@ void linear_of_early_bitsandbytes(KernelCall& call) { run(Module(call, true)); }
 void embedding(KernelCall& call) {
     Tape& tape = call.tape;
     const Tensor& output = call.output_tensor(0);
+    // Of a table that is a buffer: index_select, outside of autograd.
+    if (call.parameters() == 0) return call.out(0, tape.fresh(call.numel(output), call.activation_dtype(), "positions"));
     Ref ids = call.attributes().own_ids ? tape.fresh(call.rows(output), dtype::int64, "ids") : Ref();
     Ref result = tape.embedding(std::move(ids), call.parameter(0), call.numel(output));
     if (!call.op.adapter) {

@@ -1,6 +1,7 @@
 #include "stack/kernels.hpp"
 
 #include <cstdint>
+#include <vector>
 
 namespace membudget::kernel {
 
@@ -34,14 +35,17 @@ void plain(KernelCall& call) {
     call.out(0, tape.mul(call.parameter(0), normalised));
 }
 
-/// Olmo2RMSNorm: (weight * x_normalised).to(x.dtype).
+/// Olmo2RMSNorm: (weight * x_normalised).to(x.dtype); HeliumRMSNorm with weight.to(torch.float32).
 void wide_product(KernelCall& call) {
     Tape& tape = call.tape;
     const Ref x = call.in(0);
     Ref hidden = tape.cast(x, dtype::fp32);
     Ref variance;
     hidden = normalise(tape, hidden, norm_rows(call), variance);
-    const Ref product = tape.mul(call.parameter(0), hidden);
+    Ref weight = call.parameter(0);
+    if (call.attributes().norm == NormStyle::wide_weight) weight = tape.cast(std::move(weight), dtype::fp32);
+    const Ref product = tape.mul(weight, hidden);
+    weight.reset();
     call.out(0, tape.cast(product, x.dtype()));
 }
 
@@ -116,9 +120,38 @@ void without_weight(KernelCall& call) {
     call.out(0, tape.cast(hidden, x.dtype()));
 }
 
+/// StableLmLayerNormPerHead: heads are split, each normalised by its own module, and concatenated.
+void each_head(KernelCall& call) {
+    Tape& tape = call.tape;
+    const std::int64_t heads = call.attributes().heads;
+    const std::int64_t rows = norm_rows(call) / heads;
+    const Ref x = tape.view(call.in(0), heads == 1 ? Tape::ViewGradient::view : Tape::ViewGradient::copy);
+    const std::vector<std::int64_t> numels(static_cast<std::size_t>(heads), x.numel() / heads);
+    const std::vector<Ref> parts = tape.chunk(x, numels);
+    std::vector<Ref> normalised;
+    for (std::size_t head = 0; head < parts.size(); ++head)
+        normalised.push_back(tape.layer_norm(parts[head], call.parameter(head), Ref(), rows));
+    call.out(0, tape.cat(normalised));
+}
+
+/// NemotronLayerNorm1P: F.layer_norm by weight + 1, all of it cast under autocast of CUDA; the class does not ask
+/// whether that of the CPU is on [models/nemotron/modeling_nemotron.py _cast_if_autocast_enabled].
+void layer_norm_one_plus(KernelCall& call) {
+    Tape& tape = call.tape;
+    const bool casts = tape.autocast() != nullptr && tape.backend() == Backend::cuda;
+    const auto narrow = [&](Ref x) { return casts ? tape.cast(std::move(x), *tape.autocast()) : x; };
+    Ref shifted = tape.add_scalar(call.parameter(0));
+    const Ref x = narrow(call.in(0));
+    const Ref weight = narrow(std::move(shifted));
+    const Ref bias = narrow(call.parameter(1));
+    call.out(0, tape.layer_norm(x, weight, bias, norm_rows(call)));
+}
+
 }  // namespace
 
 void layer_norm(KernelCall& call) {
+    if (call.attributes().listed) return each_head(call);
+    if (call.attributes().norm == NormStyle::one_plus) return layer_norm_one_plus(call);
     if (call.attributes().norm == NormStyle::centred) return centred(call);
     if (call.attributes().norm == NormStyle::wide_product) {  // OLMo
         const Ref x = call.in(0);
@@ -135,7 +168,8 @@ void layer_norm(KernelCall& call) {
 void hf_rms_norm(KernelCall& call) {
     switch (call.attributes().norm) {
         case NormStyle::plain: return plain(call);
-        case NormStyle::wide_product: return wide_product(call);
+        case NormStyle::wide_product:
+        case NormStyle::wide_weight: return wide_product(call);
         case NormStyle::centred: return centred(call);
         case NormStyle::one_plus: return one_plus(call);
         case NormStyle::t5: return t5(call);

@@ -37,7 +37,12 @@ void position_bias(KernelCall& call) {
         detail::checked_mul(call.extents.rows(a.queries), call.extents.rows(a.keys));
     if (call.parameters() == 0)
         return call.out(0, tape.fresh(detail::checked_mul(pairs, a.heads), call.activation_dtype(), "zeros"));
-    call.out(0, tape.view(looked_up(call, pairs)));  // permuted to heads x queries x keys
+    Ref values = tape.view(looked_up(call, pairs));  // permuted to heads x queries x keys
+    if (a.of_batch) {
+        const std::int64_t numel = detail::checked_mul(values.numel(), call.extents.batch);
+        values = tape.repeat(std::move(values), numel);
+    }
+    call.out(0, std::move(values));
 }
 
 }  // namespace membudget::kernel

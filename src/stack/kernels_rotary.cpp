@@ -58,6 +58,11 @@ void rotate_pairs(KernelCall& call, const Ref& q, const Ref& k) {
     };
     const Ref cos = interleaved(call.in(2), "interleaved cosine");
     const Ref sin = interleaved(call.in(3), "interleaved sine");
+    if (call.attributes().rotary_dim == 0) {  // Helium: the whole head
+        call.out(0, rotate(tape, q, cos, sin));
+        call.out(1, rotate(tape, k, cos, sin));
+        return;
+    }
     const std::array<Ref, 2> q_parts = cut(call, q);
     const std::array<Ref, 2> k_parts = cut(call, k);
     Ref q_rotated = rotate(tape, q_parts[0], cos, sin);
@@ -101,6 +106,40 @@ void rotate_pairs_wide(KernelCall& call, const Ref& q_in, const Ref& k_in) {
     const Ref k_rotated = rotate(tape, k, call.in(2), call.in(3));
     call.out(0, tape.cast(q_rotated, type));
     call.out(1, tape.cast(k_rotated, type));
+}
+
+/// ERNIE 4.5 [models/ernie4_5/modeling_ernie4_5.py apply_rotary_pos_emb]: what crosses is cast to fp32 like
+/// the tensor itself; both sums are cast back at the end.
+void rotate_pairs_cast(KernelCall& call, const Ref& q, const Ref& k) {
+    Tape& tape = call.tape;
+    const Ref cos = tape.fresh(call.in(2).numel(), dtype::fp32, "interleaved cosine");
+    const Ref sin = tape.fresh(call.in(3).numel(), dtype::fp32, "interleaved sine");
+    const auto wide = [&](const Ref& x) {
+        const Ref straight = tape.mul(tape.cast(x, dtype::fp32), cos);
+        const Ref crossed = tape.mul(tape.cast(cross(tape, x), dtype::fp32), sin);
+        return tape.add(straight, crossed);
+    };
+    const Ref q_rotated = wide(q);
+    const Ref k_rotated = wide(k);
+    call.out(0, tape.cast(q_rotated, q.dtype()));
+    call.out(1, tape.cast(k_rotated, k.dtype()));
+}
+
+/// RoFormer [models/roformer/modeling_roformer.py apply_rotary_position_embeddings]: sine and cosine are halves
+/// of one lookup; what crosses keeps its name.
+void rotate_sinusoids(KernelCall& call, const Ref& q, const Ref& k) {
+    Tape& tape = call.tape;
+    const Ref sin = tape.fresh(call.in(2).numel(), call.in(2).dtype(), "interleaved sine");
+    const Ref cos = tape.fresh(call.in(2).numel(), call.in(2).dtype(), "interleaved cosine");
+    const auto rotated = [&](const Ref& x, Ref& half) {
+        half = cross(tape, x);
+        const Ref straight = tape.mul(x, cos);
+        const Ref crossed = tape.mul(half, sin);
+        return tape.add(straight, crossed);
+    };
+    Ref q_half, k_half;
+    call.out(0, rotated(q, q_half));
+    call.out(1, rotated(k, k_half));
 }
 
 /// ModernBERT [models/modernbert/modeling_modernbert.py apply_rotary_pos_emb]: each factor has a copy in
@@ -208,6 +247,9 @@ void rotate_latent(KernelCall& call) {
         const Ref k_odd = tape.slice(key, key.numel() / 2);
         rotated_q = rotate_even_odd(tape, q_even, q_odd, call.in(2), call.in(3));
         rotated_k = rotate_even_odd(tape, k_even, k_odd, call.in(2), call.in(3));
+    } else if (a.rotation == Rotation::latent_halves) {
+        rotated_q = rotate(tape, parts[1], call.in(2), call.in(3));
+        rotated_k = rotate(tape, key, call.in(2), call.in(3));
     } else {
         rotated_q = rotate_complex(tape, parts[1], call.in(2));
         rotated_k = rotate_complex(tape, key, call.in(2));
@@ -253,7 +295,7 @@ void latent_expand(KernelCall& call) {
 
 void hf_rotary(KernelCall& call) {
     const Rotation rotation = call.attributes().rotation;
-    if (rotation == Rotation::latent || rotation == Rotation::latent_complex)
+    if (rotation == Rotation::latent || rotation == Rotation::latent_complex || rotation == Rotation::latent_halves)
         return rotate_latent(call);
     if (rotation == Rotation::pairs_apart) return rotate_pairs_apart(call);
     if (rotation == Rotation::complex) return rotate_whole_complex(call);
@@ -273,6 +315,8 @@ void hf_rotary(KernelCall& call) {
         return;
     }
     if (rotation == Rotation::pairs) return rotate_pairs(call, q, k);
+    if (rotation == Rotation::pairs_cast) return rotate_pairs_cast(call, q, k);
+    if (rotation == Rotation::sinusoids) return rotate_sinusoids(call, q, k);
     if (rotation == Rotation::halves_cast) return rotate_halves_cast(call, q, k);
     if (rotation == Rotation::halves_promoted) return rotate_halves_promoted(call, q, k);
     if (rotation == Rotation::halves_wide) return rotate_halves_wide(call, q, k);
@@ -331,7 +375,10 @@ void rotary_tables(KernelCall& call) {
     Tape& tape = call.tape;
     const std::int64_t numel = call.numel(call.output_tensor(0));
     const Rotation rotation = call.attributes().rotation;
-    const Dtype& type = rotation == Rotation::halves_promoted ? dtype::fp32 : call.activation_dtype();
+    const bool wide = rotation == Rotation::pairs_cast || rotation == Rotation::halves_promoted;
+    const Dtype& type = wide ? dtype::fp32 : call.activation_dtype();
+    if (rotation == Rotation::sinusoids)  // of a parameter that is frozen
+        return call.out(0, tape.fresh(numel, call.parameter(0).dtype(), "sine and cosine"));
     if (rotation == Rotation::pairs_apart) {
         // One gathered table, sine and cosine of half its width each [modeling_gptj.py].
         const Ref both = tape.fresh(numel, type, "sine and cosine");

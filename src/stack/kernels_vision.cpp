@@ -60,7 +60,10 @@ void concat(KernelCall& call) {
     for (std::size_t i = 0; i < call.parameters(); ++i) {
         Ref token = call.parameter(i);
         const std::int64_t numel = detail::checked_mul(token.numel(), call.extents.images);
-        parts.push_back(tape.expand(std::move(token), numel));
+        // Of one image nothing is summed: the gradient is a slice of that of the concatenation. A token that lacks
+        // the dimensions of images and tokens (CLIP) is summed all the same.
+        const bool same = numel == token.numel() && call.shape_of_parameter(i).shape.size() > 1;
+        parts.push_back(same ? tape.view(std::move(token)) : tape.expand(std::move(token), numel));
     }
     for (std::size_t i = 0; i < call.inputs(); ++i) parts.push_back(call.in(i));
     // Autocast casts all parts to the widest type first [autocast_mode.h AT_FORALL_PROMOTE: cat].

@@ -50,7 +50,7 @@ class Architecture:
     tracker: str = "profiler"
 
 
-def _llama(d: Dims, **more: Any) -> Config:
+def llama(d: Dims, **more: Any) -> Config:
     return {
         "hidden_size": d.hidden,
         "intermediate_size": d.intermediate,
@@ -66,8 +66,8 @@ def _llama(d: Dims, **more: Any) -> Config:
     }
 
 
-def _with_head_dim(d: Dims, **more: Any) -> Config:
-    return _llama(d, head_dim=d.head_dim, **more)
+def with_head_dim(d: Dims, **more: Any) -> Config:
+    return llama(d, head_dim=d.head_dim, **more)
 
 
 def _gpt2(d: Dims) -> Config:
@@ -101,7 +101,7 @@ def _neox(d: Dims) -> Config:
     }
 
 
-def _bert(d: Dims, **more: Any) -> Config:
+def bert(d: Dims, **more: Any) -> Config:
     return {
         "hidden_size": d.hidden,
         "intermediate_size": 4 * d.hidden,
@@ -142,7 +142,7 @@ def _opt(d: Dims) -> Config:
     }
 
 
-def _t5(d: Dims, **more: Any) -> Config:
+def t5(d: Dims, **more: Any) -> Config:
     return {
         "d_model": d.hidden,
         "d_kv": d.head_dim,
@@ -158,7 +158,7 @@ def _t5(d: Dims, **more: Any) -> Config:
     }
 
 
-def _bart(d: Dims) -> Config:
+def bart(d: Dims) -> Config:
     return {
         "d_model": d.hidden,
         "encoder_layers": d.layers,
@@ -242,7 +242,7 @@ def _gpt_neo(d: Dims) -> Config:
 
 
 def _deepseek(d: Dims, **more: Any) -> Config:
-    return _llama(
+    return llama(
         d,
         moe_intermediate_size=d.intermediate // 2,
         n_routed_experts=d.experts,
@@ -272,11 +272,11 @@ def _vit(d: Dims, **more: Any) -> Config:
     }
 
 
-def _vit_classes(d: Dims, **more: Any) -> Config:
+def vit_classes(d: Dims, **more: Any) -> Config:
     return _vit(d, num_labels=10, **more)
 
 
-def _image_inputs(d: Dims) -> Inputs:
+def image_inputs(d: Dims) -> Inputs:
     return {
         "pixel_values": {"shape": [d.batch, 3, d.image, d.image]},
         "labels": {"shape": [d.batch], "high": 10},
@@ -315,7 +315,7 @@ def _clip_inputs(d: Dims) -> Inputs:
 
 def _llava(d: Dims) -> Config:
     return {
-        "text_config": {"model_type": "llama", **_llama(d)},
+        "text_config": {"model_type": "llama", **llama(d)},
         "vision_config": {"model_type": "clip_vision_model", **_vit(d)},
         "image_token_index": d.vocab - 1,
         "vision_feature_layer": -1,
@@ -333,7 +333,7 @@ def _llava_inputs(d: Dims) -> Inputs:
 
 
 def _gemma3_image(d: Dims) -> Config:
-    text = _with_head_dim(d, sliding_window=64, query_pre_attn_scalar=d.head_dim)
+    text = with_head_dim(d, sliding_window=64, query_pre_attn_scalar=d.head_dim)
     text["layer_types"] = ["sliding_attention", "full_attention"] * (d.layers // 2)
     return {
         "text_config": {"model_type": "gemma3_text", **text},
@@ -355,7 +355,7 @@ def _gemma3_image_inputs(d: Dims) -> Inputs:
 
 
 def _whisper(d: Dims) -> Config:
-    config = _bart(d)
+    config = bart(d)
     del config["forced_eos_token_id"], config["max_position_embeddings"]
     return config | {
         "num_mel_bins": 16,
@@ -377,56 +377,56 @@ _LLAMA_TARGETS = ("q_proj", "v_proj")
 _ALL_TARGETS = ("q_proj", "k_proj", "v_proj", "o_proj", "gate_proj", "up_proj", "down_proj")
 
 ARCHITECTURES: dict[str, Architecture] = {
-    "llama": Architecture("LlamaForCausalLM", "decoder", _llama, lora_targets=_ALL_TARGETS),
-    "qwen2": Architecture("Qwen2ForCausalLM", "decoder", _llama, lora_targets=_LLAMA_TARGETS),
-    "qwen3": Architecture("Qwen3ForCausalLM", "decoder", _with_head_dim, lora_targets=_ALL_TARGETS),
+    "llama": Architecture("LlamaForCausalLM", "decoder", llama, lora_targets=_ALL_TARGETS),
+    "qwen2": Architecture("Qwen2ForCausalLM", "decoder", llama, lora_targets=_LLAMA_TARGETS),
+    "qwen3": Architecture("Qwen3ForCausalLM", "decoder", with_head_dim, lora_targets=_ALL_TARGETS),
     "mistral": Architecture(
-        "MistralForCausalLM", "decoder", lambda d: _with_head_dim(d, sliding_window=None), lora_targets=_ALL_TARGETS
+        "MistralForCausalLM", "decoder", lambda d: with_head_dim(d, sliding_window=None), lora_targets=_ALL_TARGETS
     ),
-    "gemma": Architecture("GemmaForCausalLM", "decoder", _with_head_dim, lora_targets=_LLAMA_TARGETS),
+    "gemma": Architecture("GemmaForCausalLM", "decoder", with_head_dim, lora_targets=_LLAMA_TARGETS),
     "gemma2": Architecture(
         "Gemma2ForCausalLM",
         "decoder",
-        lambda d: _with_head_dim(d, sliding_window=64, query_pre_attn_scalar=d.head_dim),
+        lambda d: with_head_dim(d, sliding_window=64, query_pre_attn_scalar=d.head_dim),
         attention=("eager",),
     ),
     "gemma3": Architecture(
         "Gemma3ForCausalLM",
         "decoder",
-        lambda d: _with_head_dim(d, sliding_window=64, query_pre_attn_scalar=d.head_dim),
+        lambda d: with_head_dim(d, sliding_window=64, query_pre_attn_scalar=d.head_dim),
     ),
     "gpt2": Architecture("GPT2LMHeadModel", "decoder", _gpt2, dropout=True, lora_targets=("c_attn",)),
     "gpt-neox": Architecture("GPTNeoXForCausalLM", "decoder", _neox, dropout=True, lora_targets=("query_key_value",)),
     "gpt-neo": Architecture("GPTNeoForCausalLM", "decoder", _gpt_neo, attention=("eager",)),
     "gptj": Architecture("GPTJForCausalLM", "decoder", _gptj, attention=("eager",), dropout=True),
     "opt": Architecture("OPTForCausalLM", "decoder", _opt, dropout=True),
-    "phi": Architecture("PhiForCausalLM", "decoder", lambda d: _llama(d, num_key_value_heads=d.heads)),
-    "phi3": Architecture("Phi3ForCausalLM", "decoder", _llama, lora_targets=("qkv_proj", "o_proj")),
+    "phi": Architecture("PhiForCausalLM", "decoder", lambda d: llama(d, num_key_value_heads=d.heads)),
+    "phi3": Architecture("Phi3ForCausalLM", "decoder", llama, lora_targets=("qkv_proj", "o_proj")),
     "falcon": Architecture("FalconForCausalLM", "decoder", _falcon),
     "falcon7": Architecture("FalconForCausalLM", "decoder", _falcon7),
     "bloom": Architecture("BloomForCausalLM", "decoder", _bloom, attention=("eager",), dropout=True),
     "mpt": Architecture("MptForCausalLM", "decoder", _mpt, attention=("eager",)),
-    "stablelm": Architecture("StableLmForCausalLM", "decoder", _llama),
-    "starcoder2": Architecture("Starcoder2ForCausalLM", "decoder", _llama),
-    "olmo": Architecture("OlmoForCausalLM", "decoder", _llama),
-    "olmo2": Architecture("Olmo2ForCausalLM", "decoder", _llama),
-    "cohere": Architecture("CohereForCausalLM", "decoder", _llama),
-    "glm": Architecture("GlmForCausalLM", "decoder", _with_head_dim),
-    "granite": Architecture("GraniteForCausalLM", "decoder", _llama),
-    "smollm3": Architecture("SmolLM3ForCausalLM", "decoder", _llama),
-    "bert": Architecture("BertForMaskedLM", "encoder", _bert, dropout=True, lora_targets=("query", "value")),
-    "roberta": Architecture("RobertaForMaskedLM", "encoder", _bert, dropout=True),
+    "stablelm": Architecture("StableLmForCausalLM", "decoder", llama),
+    "starcoder2": Architecture("Starcoder2ForCausalLM", "decoder", llama),
+    "olmo": Architecture("OlmoForCausalLM", "decoder", llama),
+    "olmo2": Architecture("Olmo2ForCausalLM", "decoder", llama),
+    "cohere": Architecture("CohereForCausalLM", "decoder", llama),
+    "glm": Architecture("GlmForCausalLM", "decoder", with_head_dim),
+    "granite": Architecture("GraniteForCausalLM", "decoder", llama),
+    "smollm3": Architecture("SmolLM3ForCausalLM", "decoder", llama),
+    "bert": Architecture("BertForMaskedLM", "encoder", bert, dropout=True, lora_targets=("query", "value")),
+    "roberta": Architecture("RobertaForMaskedLM", "encoder", bert, dropout=True),
     "distilbert": Architecture("DistilBertForMaskedLM", "encoder", _distilbert, dropout=True),
     "albert": Architecture(
-        "AlbertForMaskedLM", "encoder", lambda d: _bert(d, embedding_size=d.hidden // 2), checkpointing=False
+        "AlbertForMaskedLM", "encoder", lambda d: bert(d, embedding_size=d.hidden // 2), checkpointing=False
     ),
     "electra": Architecture(
-        "ElectraForMaskedLM", "encoder", lambda d: _bert(d, embedding_size=d.hidden // 2), dropout=True
+        "ElectraForMaskedLM", "encoder", lambda d: bert(d, embedding_size=d.hidden // 2), dropout=True
     ),
     "deberta-v2": Architecture(
         "DebertaV2ForMaskedLM",
         "encoder",
-        lambda d: _bert(d, relative_attention=True, pos_att_type=["p2c", "c2p"], type_vocab_size=0),
+        lambda d: bert(d, relative_attention=True, pos_att_type=["p2c", "c2p"], type_vocab_size=0),
         attention=("eager",),
     ),
     "modernbert": Architecture(
@@ -446,27 +446,27 @@ ARCHITECTURES: dict[str, Architecture] = {
             "sep_token_id": 2,
         },
     ),
-    "t5": Architecture("T5ForConditionalGeneration", "encoder-decoder", _t5, attention=("eager",), dropout=True),
+    "t5": Architecture("T5ForConditionalGeneration", "encoder-decoder", t5, attention=("eager",), dropout=True),
     "t5-gated": Architecture(
         "T5ForConditionalGeneration",
         "encoder-decoder",
-        lambda d: _t5(d, feed_forward_proj="gated-gelu", tie_word_embeddings=False),
+        lambda d: t5(d, feed_forward_proj="gated-gelu", tie_word_embeddings=False),
         attention=("eager",),
     ),
-    "bart": Architecture("BartForConditionalGeneration", "encoder-decoder", _bart, dropout=True),
+    "bart": Architecture("BartForConditionalGeneration", "encoder-decoder", bart, dropout=True),
     "whisper": Architecture(
         "WhisperForConditionalGeneration", "encoder-decoder", _whisper, _whisper_inputs, padding_mask=False
     ),
     "mixtral": Architecture(
         "MixtralForCausalLM",
         "moe",
-        lambda d: _llama(d, num_local_experts=d.experts, num_experts_per_tok=d.experts_per_token),
+        lambda d: llama(d, num_local_experts=d.experts, num_experts_per_tok=d.experts_per_token),
         lora_targets=_LLAMA_TARGETS,
     ),
     "qwen2-moe": Architecture(
         "Qwen2MoeForCausalLM",
         "moe",
-        lambda d: _llama(
+        lambda d: llama(
             d,
             num_experts=d.experts,
             num_experts_per_tok=d.experts_per_token,
@@ -477,7 +477,7 @@ ARCHITECTURES: dict[str, Architecture] = {
     "qwen3-moe": Architecture(
         "Qwen3MoeForCausalLM",
         "moe",
-        lambda d: _with_head_dim(
+        lambda d: with_head_dim(
             d,
             num_experts=d.experts,
             num_experts_per_tok=d.experts_per_token,
@@ -487,14 +487,14 @@ ARCHITECTURES: dict[str, Architecture] = {
     "olmoe": Architecture(
         "OlmoeForCausalLM",
         "moe",
-        lambda d: _llama(d, num_experts=d.experts, num_experts_per_tok=d.experts_per_token),
+        lambda d: llama(d, num_experts=d.experts, num_experts_per_tok=d.experts_per_token),
     ),
     "deepseek-v3": Architecture("DeepseekV3ForCausalLM", "moe", _deepseek),
     "deepseek-v2": Architecture("DeepseekV2ForCausalLM", "moe", _deepseek),
     "gpt-oss": Architecture(
         "GptOssForCausalLM",
         "moe",
-        lambda d: _with_head_dim(
+        lambda d: with_head_dim(
             d, num_local_experts=d.experts, num_experts_per_tok=d.experts_per_token, sliding_window=64
         ),
         attention=("eager",),
@@ -502,14 +502,14 @@ ARCHITECTURES: dict[str, Architecture] = {
     "granite-moe": Architecture(
         "GraniteMoeForCausalLM",
         "moe",
-        lambda d: _llama(d, num_local_experts=d.experts, num_experts_per_tok=d.experts_per_token),
+        lambda d: llama(d, num_local_experts=d.experts, num_experts_per_tok=d.experts_per_token),
     ),
-    "vit": Architecture("ViTForImageClassification", "vision", _vit_classes, _image_inputs, padding_mask=False),
+    "vit": Architecture("ViTForImageClassification", "vision", vit_classes, image_inputs, padding_mask=False),
     "dinov2": Architecture(
         "Dinov2ForImageClassification",
         "vision",
-        lambda d: _vit_classes(d, mlp_ratio=4),
-        _image_inputs,
+        lambda d: vit_classes(d, mlp_ratio=4),
+        image_inputs,
         padding_mask=False,
     ),
     "clip": Architecture("CLIPModel", "vision-text", _clip, _clip_inputs, padding_mask=False),
@@ -523,22 +523,22 @@ ARCHITECTURES: dict[str, Architecture] = {
     "ministral": Architecture(
         "MinistralForCausalLM",
         "decoder",
-        lambda d: _with_head_dim(
+        lambda d: with_head_dim(
             d, sliding_window=64, layer_types=["full_attention", "sliding_attention"] * (d.layers // 2)
         ),
     ),
-    "cwm": Architecture("CwmForCausalLM", "decoder", lambda d: _with_head_dim(d, sliding_window=64)),
-    "jais2": Architecture("Jais2ForCausalLM", "decoder", _llama),
+    "cwm": Architecture("CwmForCausalLM", "decoder", lambda d: with_head_dim(d, sliding_window=64)),
+    "jais2": Architecture("Jais2ForCausalLM", "decoder", llama),
     "vaultgemma": Architecture(
         "VaultGemmaForCausalLM",
         "decoder",
-        lambda d: _with_head_dim(d, sliding_window=64, query_pre_attn_scalar=d.head_dim),
+        lambda d: with_head_dim(d, sliding_window=64, query_pre_attn_scalar=d.head_dim),
         attention=("eager",),
     ),
     "youtu": Architecture(
         "YoutuForCausalLM",
         "decoder",
-        lambda d: _llama(
+        lambda d: llama(
             d,
             q_lora_rank=d.hidden // 2,
             kv_lora_rank=d.hidden // 4,

@@ -10,6 +10,7 @@ from typing import Any
 
 from architectures import ARCHITECTURES, Architecture, Dims, make_case
 from mixtures import mixtures
+from relatives import relatives
 from vision_language import towers_of_tiles, vision_language
 
 SEED = 20
@@ -241,8 +242,9 @@ def narrow_autocast() -> list[dict[str, Any]]:
 
 def all_cases(seed: int) -> list[dict[str, Any]]:
     """What `record.py` runs."""
-    drawn = draw(seed) + adapters() + losses() + towers() + offloads() + narrow_autocast()
-    return drawn + vision_language() + towers_of_tiles() + mixtures()
+    tables = [vision_language, towers_of_tiles, mixtures, relatives]
+    by_hand = [adapters, losses, towers, offloads, narrow_autocast, *tables]
+    return draw(seed) + [case for make in by_hand for case in make()]
 
 
 def main() -> None:

@@ -1,0 +1,96 @@
+// Functions of one tensor that a few classes write out by themselves.
+
+#include <cstdint>
+
+#include "stack/kernels.hpp"
+
+namespace membudget::kernel {
+
+/// `x.clamp_(-c, c)`: backward asks which elements were between the bounds, so autograd copies them before
+/// they are overwritten [torch/csrc/autograd/generated/VariableType: clamp_; derivatives.yaml: clamp,
+/// FunctionsManual.cpp clamp_backward].
+void clip(KernelCall& call) {
+    Tape& tape = call.tape;
+    const Ref x = call.in(0);
+    Ref out = tape.alias_of_storage(x);
+    Tape::NodeBuilder node(tape, "clamp_", {&x});
+    if (node.active()) {
+        const Ref original = tape.fresh(x.numel(), x.dtype(), "what is overwritten");
+        node.save(original);
+        const std::int16_t above = node.temp(x.numel(), "above the lower bound");
+        const std::int16_t below = node.temp(x.numel(), "below the upper bound");
+        const std::int16_t between = node.temp(x.numel(), "between the bounds");
+        node.drop(below);
+        node.drop(above);
+        node.grad(0);
+        node.drop(between);
+    }
+    node.finish(out);
+    call.out(0, std::move(out));
+}
+
+void drop_path(KernelCall& call) {
+    Tape& tape = call.tape;
+    const Ref x = call.in(0);
+    const std::int64_t samples = call.input_tensor(0).rows == Rows::patches ? call.extents.images : call.extents.batch;
+    const Ref kept = tape.fresh(samples, x.dtype(), "kept samples");
+    Ref scaled = tape.mul_scalar(x);
+    call.out(0, tape.mul(std::move(scaled), kept));
+}
+
+namespace {
+
+/// torch.min(x, number): ties share the gradient [derivatives.yaml: minimum].
+Ref minimum(Tape& tape, const Ref& x) {
+    Ref out = tape.fresh(x.numel(), x.dtype(), "minimum");
+    Tape::NodeBuilder node(tape, "minimum", {&x});
+    node.save(x);
+    const std::int64_t bytes = byte_count(x.numel(), x.dtype());
+    const std::int16_t half = node.temp(bytes, "half of the gradient");
+    const std::int16_t equal = node.temp(x.numel(), "ties");
+    node.grad(0);
+    const std::int16_t greater = node.temp(x.numel(), "above");
+    for (const std::int16_t temp : {greater, equal, half}) node.drop(temp);
+    node.finish(out);
+    return out;
+}
+
+/// torch.where(condition, a, b).
+Ref where(Tape& tape, const Ref& condition, const Ref& a, const Ref& b) {
+    Ref out = tape.fresh(a.numel(), a.dtype(), "chosen");
+    Tape::NodeBuilder node(tape, "where", {&a, &b});
+    node.save(condition);
+    node.grad(0);
+    node.grad(1);
+    node.finish(out);
+    return out;
+}
+
+/// softplus(parameter) in the type that autocast gives it: a number.
+Ref softplus(Tape& tape, Ref x) { return tape.unary_saving_input(std::move(x), "softplus"); }
+
+}  // namespace
+
+Ref xielu(KernelCall& call, const Ref& x) {
+    Tape& tape = call.tape;
+    const Ref positive = softplus(tape, call.parameter(0));
+    const Ref negative = tape.add_scalar(softplus(tape, call.parameter(1)));
+    const Ref condition = tape.fresh(x.numel(), dtype::boolean, "positive");
+    Ref above;  // alpha_p * x * x + beta * x
+    {
+        Ref square = tape.mul(tape.mul(positive, x), x);
+        Ref linear = tape.mul_scalar(x);
+        above = tape.add(std::move(square), std::move(linear));
+    }
+    Ref below;  // (expm1(min(x, eps)) - x) * alpha_n + beta * x
+    {
+        Ref exponential = tape.unary_saving_output(minimum(tape, x), "expm1");
+        Ref difference = tape.sub(std::move(exponential), x);
+        Ref product = tape.mul(std::move(difference), negative);
+        Ref linear = tape.mul_scalar(x);
+        below = tape.add(std::move(product), std::move(linear));
+    }
+    return where(tape, condition, above, below);
+}
+
+}  // namespace membudget::kernel

@@ -1,0 +1,208 @@
+"""Families that are arrangements of known blocks, each in the same few forms of a step."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any
+
+from architectures import Config, Dims, Inputs, bart, bert, image_inputs, llama, t5, vit_classes, with_head_dim
+
+CPU_OPTIMIZER: dict[str, Any] = {"name": "AdamW", "implementation": "for-loop", "options": {}}
+SGD: dict[str, Any] = {"name": "SGD", "implementation": "for-loop", "options": {"lr": 0.001}}
+DIMS = Dims(hidden=256, intermediate=704, layers=3, heads=4, kv_heads=2, vocab=1000, batch=3, seq=96, image=128)
+
+
+@dataclass(frozen=True)
+class Family:
+    """A class, its config, and what of the forms it does not have."""
+
+    model: str
+    config: Callable[[Dims], Config]
+    inputs: Callable[[Dims], Inputs] = lambda d: None
+    eager_only: bool = False
+    checkpointing: bool = True
+    padding: bool = True
+    dropout: bool = False
+    lora: bool = False
+
+
+# Sizes and training of each form; dropout where the class has it, masks where it takes them.
+FORMS: list[tuple[dict[str, Any], dict[str, Any]]] = [
+    ({"dropout": 0.1}, {"attn_implementation": "eager", "optimizer": CPU_OPTIMIZER, "keep_outputs": False}),
+    ({"batch": 2, "seq": 128}, {"autocast": "bfloat16", "optimizer": SGD, "padding_mask": True}),
+    (
+        {"batch": 1, "seq": 192, "kv_heads": 4},
+        {"param_dtype": "bfloat16", "optimizer": SGD, "keep_outputs": False, "checkpointing": "non_reentrant"},
+    ),
+]
+ADAPTED: tuple[dict[str, Any], dict[str, Any]] = (
+    {"batch": 2, "seq": 160},
+    {
+        "param_dtype": "bfloat16",
+        "optimizer": CPU_OPTIMIZER,
+        "checkpointing": "reentrant",
+        "lora": {"r": 8, "lora_alpha": 16, "target_modules": "all-linear"},
+    },
+)
+
+
+FAMILIES: dict[str, Family] = {
+    # Encoders.
+    "mpnet": Family("MPNetForMaskedLM", bert, eager_only=True, checkpointing=False, dropout=True),
+    "ernie": Family("ErnieForMaskedLM", lambda d: bert(d, use_task_id=d.batch == 3), dropout=True),
+    "rembert": Family(
+        "RemBertForMaskedLM",
+        lambda d: bert(d, input_embedding_size=96, output_embedding_size=320),
+        eager_only=True,
+        dropout=True,
+    ),
+    "roformer": Family("RoFormerForMaskedLM", bert, eager_only=True, dropout=True),
+    # Decoders.
+    "seed-oss": Family("SeedOssForCausalLM", lambda d: with_head_dim(d, attention_dropout=d.dropout), dropout=True),
+    "ernie4-5": Family("Ernie4_5ForCausalLM", with_head_dim),
+    "hunyuan": Family("HunYuanDenseV1ForCausalLM", with_head_dim),
+    "exaone4": Family(
+        "Exaone4ForCausalLM",
+        lambda d: llama(
+            d, sliding_window=64, layer_types=["sliding_attention", "full_attention", "sliding_attention"]
+        ),
+    ),
+    "arcee": Family("ArceeForCausalLM", llama),
+    "helium": Family("HeliumForCausalLM", with_head_dim),
+    "granite-swa": Family("GraniteSWAForCausalLM", llama, eager_only=True),
+    "bitnet": Family("BitNetForCausalLM", llama),
+    "hyperclovax": Family("HyperCLOVAXForCausalLM", llama),
+    "nanochat": Family("NanoChatForCausalLM", llama),
+    "apertus": Family("ApertusForCausalLM", llama),
+    "nemotron": Family("NemotronForCausalLM", llama, lora=True),
+    "stablelm-norms": Family("StableLmForCausalLM", lambda d: llama(d, qk_layernorm=True)),
+    "olmo-clip": Family("OlmoForCausalLM", lambda d: llama(d, clip_qkv=8.0)),
+    "codegen": Family(
+        "CodeGenForCausalLM",
+        lambda d: {
+            "n_embd": d.hidden,
+            "n_layer": d.layers,
+            "n_head": d.heads,
+            "n_inner": 4 * d.hidden,
+            "rotary_dim": d.head_dim // 2,
+            "vocab_size": d.vocab,
+            "n_positions": 512,
+            "resid_pdrop": d.dropout,
+            "embd_pdrop": d.dropout,
+            "attn_pdrop": d.dropout,
+            "bos_token_id": 1,
+            "eos_token_id": 2,
+        },
+        dropout=True,
+    ),
+    "falcon-alibi": Family(
+        "FalconForCausalLM",
+        lambda d: {
+            "hidden_size": d.hidden,
+            "num_hidden_layers": d.layers,
+            "num_attention_heads": d.heads,
+            "alibi": True,
+            "multi_query": d.batch == 3,
+            "new_decoder_architecture": False,
+            "parallel_attn": False,
+            "bias": True,
+            "vocab_size": d.vocab,
+            "bos_token_id": 1,
+            "eos_token_id": 2,
+        },
+    ),
+    "xglm": Family(
+        "XGLMForCausalLM",
+        lambda d: {
+            "d_model": d.hidden,
+            "ffn_dim": 4 * d.hidden,
+            "num_layers": d.layers,
+            "attention_heads": d.heads,
+            "vocab_size": d.vocab,
+            "max_position_embeddings": 512,
+            "dropout": d.dropout,
+            "attention_dropout": d.dropout,
+        },
+        eager_only=True,
+        dropout=True,
+    ),
+    "biogpt": Family(
+        "BioGptForCausalLM",
+        lambda d: bert(d) | {"max_position_embeddings": 512, "pad_token_id": 1},
+        dropout=True,
+    ),
+    "openai-gpt": Family(
+        "OpenAIGPTLMHeadModel",
+        lambda d: {
+            "n_embd": d.hidden,
+            "n_layer": d.layers,
+            "n_head": d.heads,
+            "vocab_size": d.vocab,
+            "n_positions": 512,
+            "resid_pdrop": d.dropout,
+            "embd_pdrop": d.dropout,
+            "attn_pdrop": d.dropout,
+        },
+        eager_only=True,
+        checkpointing=False,
+        dropout=True,
+    ),
+    "persimmon": Family("PersimmonForCausalLM", llama),
+    "minicpm3": Family(
+        "MiniCPM3ForCausalLM",
+        lambda d: llama(
+            d,
+            q_lora_rank=d.hidden // 2,
+            kv_lora_rank=d.hidden // 4,
+            qk_rope_head_dim=d.head_dim // 2,
+            qk_nope_head_dim=d.head_dim,
+            v_head_dim=d.head_dim,
+            num_key_value_heads=d.heads,
+        ),
+    ),
+    # Encoder-decoders.
+    "umt5": Family("UMT5ForConditionalGeneration", t5, eager_only=True, dropout=True),
+    "plbart": Family("PLBartForConditionalGeneration", bart, dropout=True),
+    "pegasus": Family("PegasusForConditionalGeneration", bart, dropout=True),
+    "m2m-100": Family("M2M100ForConditionalGeneration", bart, dropout=True),
+    "marian": Family("MarianMTModel", bart, dropout=True),
+    "blenderbot": Family("BlenderbotForConditionalGeneration", bart, dropout=True),
+    "blenderbot-small": Family("BlenderbotSmallForConditionalGeneration", bart, dropout=True),
+    "mbart": Family("MBartForConditionalGeneration", bart, dropout=True),
+    # Images.
+    "dinov2-registers": Family(
+        "Dinov2WithRegistersForImageClassification",
+        lambda d: vit_classes(d, mlp_ratio=4, drop_path_rate=0.1 if d.batch == 2 else 0.0),
+        image_inputs,
+        padding=False,
+    ),
+}
+
+
+def _case(name: str, family: Family, form: tuple[dict[str, Any], dict[str, Any]]) -> dict[str, Any]:
+    sizes, training = form
+    dims = replace(DIMS, **sizes)
+    if not family.dropout:
+        dims = replace(dims, dropout=0.0)
+    if family.inputs(dims) is not None:
+        dims = replace(dims, batch=max(2, dims.batch))  # of one image, what is expanded for each is not summed
+    chosen = {"attn_implementation": "sdpa", "keep_outputs": True, "batch": dims.batch, "seq": dims.seq} | training
+    if family.eager_only:
+        chosen["attn_implementation"] = "eager"
+    if not family.checkpointing:
+        chosen["checkpointing"] = "none"
+    if not family.padding:
+        chosen["padding_mask"] = False
+    case = {"architecture": name, "model": family.model, "config": family.config(dims), "training": chosen}
+    inputs = family.inputs(dims)
+    return case | ({} if inputs is None else {"inputs": inputs})
+
+
+def relatives() -> list[dict[str, Any]]:
+    """Every family in every form that it has."""
+    cases = []
+    for name, family in FAMILIES.items():
+        forms = FORMS + ([ADAPTED] if family.lora else [])
+        cases += [{"name": f"{name}-{number}"} | _case(name, family, form) for number, form in enumerate(forms)]
+    return cases
