@@ -117,9 +117,10 @@ void configure_mellum(ConfigReader& config, DecoderPlan& plan) {
     read_experts(config, experts, "num_local_experts", "moe_intermediate_size");
     experts.experts.form = RouterForm::qwen;
     experts.experts.normalised = config.flag("norm_topk_prob");
-    mix_experts(plan, experts, read_sparse_layers(config, plan.layer_count, 0),
-                windowed_layers(config, plan.layer_count, [](std::int64_t, std::int64_t) { return false; }, 0),
-                config.size_or("sliding_window", 0));
+    const std::vector<bool> sparse = read_sparse_layers(config, plan.layer_count, 0);
+    const std::vector<bool> windowed =
+        windowed_layers(config, plan.layer_count, [](std::int64_t, std::int64_t) { return false; }, 0);
+    mix_experts(plan, experts, sparse, windowed, config.size_or("sliding_window", 0));
     for (LayerPlan& layer : plan.kinds)
         if (layer.attention.window > 0) layer.attention.rotary = 1;
 }
@@ -154,8 +155,8 @@ void configure_cohere2_moe(ConfigReader& config, DecoderPlan& plan) {
     std::vector<bool> windowed = layers_of_type(config, plan.layer_count, "sliding_attention", "full_attention");
     for (std::int64_t i = static_cast<std::int64_t>(windowed.size()); i < plan.layer_count; ++i)
         windowed.push_back(i < dense ? (i + 1) % first_period != 0 : (i - dense + 1) % period != 0);
-    mix_experts(plan, experts, read_sparse_layers(config, plan.layer_count, 0), windowed,
-                config.size_or("sliding_window", 0));
+    const std::vector<bool> sparse = read_sparse_layers(config, plan.layer_count, 0);
+    mix_experts(plan, experts, sparse, windowed, config.size_or("sliding_window", 0));
     for (LayerPlan& kind : plan.kinds) {
         const bool forced = kind.mlp.experts.count == 0 && first_period == 1;
         if (kind.attention.window == 0 && !forced) kind.attention.rotary = -1;

@@ -249,9 +249,9 @@ void choose_one(Mixture& m, const Ref& scores, const Ref& masked, Ref& weight, R
         const Ref noisy = tape.fresh(all, gates.dtype(), "noisy gates");
         chosen = tape.fresh(m.tokens, dtype::int64, "chosen expert");
     }
-    gates = tape.softmax(std::move(gates), tape.autocast() != nullptr && tape.backend() == Backend::cuda
-                                               ? dtype::fp32
-                                               : gates.dtype());
+    const bool wide = tape.autocast() != nullptr && tape.backend() == Backend::cuda;
+    const Dtype& type = wide ? dtype::fp32 : gates.dtype();
+    gates = tape.softmax(std::move(gates), type);
     const Ref multiplier = gather(tape, gates, chosen, m.tokens, "multiplier");
     weight = tape.fresh(m.tokens, multiplier.dtype(), "weight");
     Tape::NodeBuilder node(tape, "PhimoeMultiplier", {&scores, &multiplier});
