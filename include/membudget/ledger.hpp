@@ -93,14 +93,14 @@ enum class Formulas {
 };
 
 /// How much the books hold.
-struct Extent {
+struct BookOptions {
     Outermost outermost = Outermost::device;
     Formulas formulas = Formulas::all;
 };
 
 /// Simulates the job for the point and the bounds and makes the books. `budget` (an absent one: the
 /// job's device, if any) decides the verdict.
-[[nodiscard]] Ledger make_ledger(const Job& job, const std::optional<Budget>& budget, Extent extent = {});
+[[nodiscard]] Ledger make_ledger(const Job& job, const std::optional<Budget>& budget, BookOptions options = {});
 
 /// Sum over the leaves at or below `path` at the peak.
 [[nodiscard]] Bytes at_peak(const Ledger& ledger, std::string_view path);

@@ -69,7 +69,7 @@ struct Estimate {
 /// spec names are checked against the model: what does not match is a warning.
 [[nodiscard]] Result<Estimate> estimate(const Document& document,
                                         const std::optional<Bytes>& budget = std::nullopt,
-                                        Extent extent = {});
+                                        BookOptions options = {});
 
 /// The techniques that apply to this job, each with what it saves, largest saving at the peak first.
 struct TechniqueSaving {

@@ -62,13 +62,13 @@ ExitCode run_estimate(Arguments arguments, Streams& streams) {
     if (std::ranges::find(totals, options.total) == totals.end())
         return session.fail_usage(
             fmt::format("--total: expected device or allocated; got '{}'", options.total));
-    const Extent extent{options.total == "allocated" ? Outermost::allocated : Outermost::device,
-                        session.lists_rows() ? Formulas::all : Formulas::none};
+    const BookOptions books{options.total == "allocated" ? Outermost::allocated : Outermost::device,
+                            session.lists_rows() ? Formulas::all : Formulas::none};
     const auto capacity = options.judge.capacity();
     if (!capacity) return session.fail(capacity.errors());
     const auto document = read(options);
     if (!document) return session.fail(document.errors());
-    const auto result = options.job.estimate(*document, *capacity, extent);
+    const auto result = options.job.estimate(*document, *capacity, books);
     if (!result) return session.fail(result.errors());
 
     ReportData data;

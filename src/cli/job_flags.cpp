@@ -131,8 +131,8 @@ Result<Document> JobFlags::read(const std::string& path) const {
 }
 
 Result<Estimate> JobFlags::estimate(const Document& document,
-                                    const std::optional<Bytes>& capacity, Extent extent) const {
-    auto out = membudget::estimate(document, capacity, extent);
+                                    const std::optional<Bytes>& capacity, BookOptions options) const {
+    auto out = membudget::estimate(document, capacity, options);
     if (!out) return blame(out.errors(), document);
     return out;
 }

@@ -25,7 +25,7 @@ public:
     /// `estimate` of a document that has the flags applied, its mistakes blamed.
     [[nodiscard]] Result<Estimate> estimate(const Document& document,
                                             const std::optional<Bytes>& capacity = {},
-                                            Extent extent = {}) const;
+                                            BookOptions options = {}) const;
     /// Names the flag instead of the file where a flag brought the mistake, and tells which flag
     /// gives a value that is missing.
     [[nodiscard]] Diagnostics blame(const Diagnostics& errors, const Document& document) const;

@@ -250,7 +250,7 @@ std::vector<std::string> what_to_measure(const Ledger& ledger) {
 
 }  // namespace
 
-Ledger make_ledger(const Job& job, const std::optional<Budget>& budget, Extent extent) {
+Ledger make_ledger(const Job& job, const std::optional<Budget>& budget, BookOptions options) {
     const Step point = simulate_step(job);
     const bool bounded = std::any_of(job.stated.begin(), job.stated.end(), [](const ResolvedTerm& term) {
         return term.lower != term.point || term.upper != term.point;
@@ -264,7 +264,7 @@ Ledger make_ledger(const Job& job, const std::optional<Budget>& budget, Extent e
     const Step& upper = high ? *high : point;
 
     Ledger ledger;
-    ledger.terms = make_terms(job, point, lower, upper, extent.formulas);
+    ledger.terms = make_terms(job, point, lower, upper, options.formulas);
     ledger.allocated = {Bytes(lower.profile.peak), Bytes(point.profile.peak), Bytes(upper.profile.peak)};
     ledger.assumptions = job.assumptions;
     ledger.warnings = job.warnings;
@@ -290,7 +290,7 @@ Ledger make_ledger(const Job& job, const std::optional<Budget>& budget, Extent e
     sort_terms(ledger.terms);
     ledger.budget = budget ? budget : budget_of(job);
     std::optional<ReservedRuns> runs;
-    if (extent.outermost == Outermost::device) runs = add_outer_totals(ledger, job, {lower, point, upper});
+    if (options.outermost == Outermost::device) runs = add_outer_totals(ledger, job, {lower, point, upper});
     judge(ledger, runs);
     ledger.measure_next = what_to_measure(ledger);
     return ledger;

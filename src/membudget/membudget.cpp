@@ -373,7 +373,7 @@ Result<Document> with_scenario(const Document& document, std::string_view name) 
     return out;
 }
 
-Result<Estimate> estimate(const Document& document, const std::optional<Bytes>& budget, Extent extent) {
+Result<Estimate> estimate(const Document& document, const std::optional<Bytes>& budget, BookOptions options) {
     try {
         auto job = resolve_document(document);
         if (!job)
@@ -383,7 +383,7 @@ Result<Estimate> estimate(const Document& document, const std::optional<Bytes>& 
         if (Diagnostics errors = check_weights_of(document, *job); !errors.empty()) return errors;
         std::optional<Budget> capacity;
         if (budget) capacity = Budget{.name = "budget", .capacity = *budget, .reserve = Bytes(0)};
-        Ledger ledger = make_ledger(*job, capacity, extent);
+        Ledger ledger = make_ledger(*job, capacity, options);
         if (!is_exact_in_json(ledger))
             return overflow(document, "the total is beyond 2^53 - 1 bytes");
         return Estimate{std::move(*job), std::move(ledger)};
