@@ -171,7 +171,10 @@ Ref Tape::add_in_place(Ref a, Ref b) {
     Ref out = alias_of_storage(a);
     NodeBuilder node(*this, "add_", {&a, &b});
     node.pass(0);
-    node.pass(1);
+    if (&a.dtype() == &b.dtype())
+        node.pass(1);
+    else
+        node.grad(1, "grad cast back");
     node.finish(out);
     return out;
 }

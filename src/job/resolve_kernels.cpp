@@ -252,8 +252,9 @@ void Resolver::experts() {
     const bool auxiliary =
         !modelled && std::ranges::find(kWithLoss, mixture.router) != std::end(kWithLoss);
     if (auxiliary && logits != nullptr && logits->kind() == KeyTree::Kind::boolean && logits->boolean())
-        problems_.unsupported("/model", "the router's auxiliary loss (output_router_logits) is modelled for causal language models with the loss of "
-                                        "transformers alone");
+        problems_.unsupported("/model",
+                              "the router's auxiliary loss (output_router_logits) is modelled for causal language "
+                              "models with the loss of transformers alone");
     const double most = static_cast<double>(mixture.experts) / static_cast<double>(mixture.experts_per_token);
     if (given && *given > most)
         problems_.invalid(kPointer, fmt::format("expected at most {:g}, where the busiest of {} experts sees every "

@@ -374,6 +374,15 @@ Result<Model> encoder_family(const Family& family, const KeyTree& config,
     return model;
 }
 
+void read_encoder_sizes(ConfigReader& config, EncoderPlan& plan) {
+    plan.hidden = config.size("hidden_size");
+    plan.vocabulary = config.size("vocab_size", kLargestVocabulary);
+    plan.position_rows = config.size("max_position_embeddings");
+    plan.layer_count = config.size("num_hidden_layers", kLargestCount);
+    plan.heads = config.size("num_attention_heads", kLargestCount);
+    config.divides("hidden_size", plan.hidden, "num_attention_heads", plan.heads);
+}
+
 void configure_bert(ConfigReader& config, EncoderPlan& plan) {
     plan.hidden = config.size("hidden_size");
     plan.vocabulary = config.size("vocab_size", kLargestVocabulary);
@@ -444,12 +453,7 @@ void configure_distilbert(ConfigReader& config, EncoderPlan& plan) {
     plan.mlm_act = "activation";
     plan.mlm_norm = "vocab_layer_norm";
     plan.mlm_decoder = "vocab_projector";
-    plan.hidden = config.size("hidden_size");
-    plan.vocabulary = config.size("vocab_size", kLargestVocabulary);
-    plan.position_rows = config.size("max_position_embeddings");
-    plan.layer_count = config.size("num_hidden_layers", kLargestCount);
-    plan.heads = config.size("num_attention_heads", kLargestCount);
-    config.divides("hidden_size", plan.hidden, "num_attention_heads", plan.heads);
+    read_encoder_sizes(config, plan);
     plan.width = config.size("hidden_dim");
     plan.act = config.activation("activation");
     plan.mlm_activation = plan.act;

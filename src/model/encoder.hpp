@@ -92,6 +92,9 @@ Result<Model> build_encoder_family(const Family& family, const KeyTree& config,
     return encoder_family(family, config, architecture, Configure);
 }
 
+/// Width, vocabulary, positions, layers and heads of an encoder without types of tokens.
+void read_encoder_sizes(ConfigReader& config, EncoderPlan& plan);
+
 void configure_bert(ConfigReader& config, EncoderPlan& plan);
 void configure_roberta(ConfigReader& config, EncoderPlan& plan);
 void configure_electra(ConfigReader& config, EncoderPlan& plan);

@@ -36,12 +36,7 @@ void configure_rembert(ConfigReader& config, EncoderPlan& plan) {
 }
 
 void configure_mpnet(ConfigReader& config, EncoderPlan& plan) {
-    plan.hidden = config.size("hidden_size");
-    plan.vocabulary = config.size("vocab_size", kLargestVocabulary);
-    plan.position_rows = config.size("max_position_embeddings");
-    plan.layer_count = config.size("num_hidden_layers", kLargestCount);
-    plan.heads = config.size("num_attention_heads", kLargestCount);
-    config.divides("hidden_size", plan.hidden, "num_attention_heads", plan.heads);
+    read_encoder_sizes(config, plan);
     plan.width = config.size("intermediate_size");
     plan.act = config.activation("hidden_act");
     plan.hidden_dropout = config.probability("hidden_dropout_prob");

@@ -116,10 +116,7 @@ void configure_persimmon(ConfigReader& config, DecoderPlan& plan) {
     layer.attention.rotary_dim = read_rotary_dim(config, layer.attention.head_dim, 0.5);
     layer.attention.dropout = config.probability("attention_dropout");
     if (config.flag("qk_layernorm")) {
-        layer.attention.qk_norm = QkNorm::per_head;
-        layer.attention.qk_norm_kind = norms::layer;
-        layer.attention.q_norm = "q_layernorm";
-        layer.attention.k_norm = "k_layernorm";
+        norm_each_head(layer.attention);
         layer.attention.norm_time = NormTime::after_projections;
     }
     layer.mlp_dropout = "dropout";

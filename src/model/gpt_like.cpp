@@ -347,6 +347,13 @@ void finish_phi(DecoderPlan& plan) {
 
 }  // namespace
 
+void norm_each_head(AttentionPlan& attention) {
+    attention.qk_norm = QkNorm::per_head;
+    attention.qk_norm_kind = norms::layer;
+    attention.q_norm = "q_layernorm";
+    attention.k_norm = "k_layernorm";
+}
+
 void configure_phi(ConfigReader& config, DecoderPlan& plan) {
     read_decoder_sizes(config, plan);
     finish_phi(plan);
@@ -355,10 +362,7 @@ void configure_phi(ConfigReader& config, DecoderPlan& plan) {
     layer.attention.rotary_dim = read_rotary_dim(config, layer.attention.head_dim, 0.5);
     layer.attention.dropout = config.probability("attention_dropout");
     if (config.flag("qk_layernorm")) {
-        layer.attention.qk_norm = QkNorm::per_head;
-        layer.attention.qk_norm_kind = norms::layer;
-        layer.attention.q_norm = "q_layernorm";
-        layer.attention.k_norm = "k_layernorm";
+        norm_each_head(layer.attention);
     }
     layer.mlp.width = config.size("intermediate_size");
     layer.mlp.act = config.activation("hidden_act");

@@ -7,6 +7,9 @@
 
 namespace membudget {
 
+/// `qk_layernorm`: layer norms over each head of queries and of keys.
+void norm_each_head(AttentionPlan& attention);
+
 void configure_gpt2(ConfigReader& config, DecoderPlan& plan);
 void configure_gpt_bigcode(ConfigReader& config, DecoderPlan& plan);
 void configure_gpt_neo(ConfigReader& config, DecoderPlan& plan);

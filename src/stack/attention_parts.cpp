@@ -54,8 +54,12 @@ Ref repeat_heads(KernelCall& call, Ref x) {
                            : call.tape.repeat(std::move(x), numel);
 }
 
+HeadTensors untransposed_heads(KernelCall& call) {
+    return {untransposed(call, 0), untransposed(call, 1), untransposed(call, 2)};
+}
+
 HeadTensors repeated_heads(KernelCall& call) {
-    HeadTensors out{untransposed(call, 0), untransposed(call, 1), untransposed(call, 2)};
+    HeadTensors out = untransposed_heads(call);
     out.key = repeat_heads(call, std::move(out.key));
     out.value = repeat_heads(call, std::move(out.value));
     return out;

@@ -27,7 +27,9 @@ namespace membudget::kernel {
 struct HeadTensors {
     Ref query, key, value;
 };
-/// The inputs as the classes' functions find them, keys and values for all query heads.
+/// The inputs as the classes' functions find them.
+[[nodiscard]] HeadTensors untransposed_heads(KernelCall& call);
+/// The same, keys and values for all query heads.
 [[nodiscard]] HeadTensors repeated_heads(KernelCall& call);
 /// The gradient of a transposed tensor of `heads` heads, viewed token by token.
 [[nodiscard]] Tape::ViewGradient transposed_gradient(std::int64_t heads);

@@ -49,9 +49,7 @@ Ref choose(Tape& tape, const Ref& x, const char* what) {
 /// scores' type, which under autocast is fp32.
 void gptj(KernelCall& call) {
     Tape& tape = call.tape;
-    const Ref query = untransposed(call, 0);
-    const Ref key = untransposed(call, 1);
-    const Ref value = untransposed(call, 2);
+    const auto [query, key, value] = untransposed_heads(call);
     Ref scores;
     {
         Ref q = tape.cast(query, dtype::fp32);
@@ -124,9 +122,7 @@ void bloom(KernelCall& call) {
 /// MPT [models/mpt/modeling_mpt.py MptAttention.forward]: the bias, and so the scores, are fp32.
 void mpt(KernelCall& call) {
     Tape& tape = call.tape;
-    const Ref query = untransposed(call, 0);
-    const Ref key = untransposed(call, 1);
-    const Ref value = untransposed(call, 2);
+    const auto [query, key, value] = untransposed_heads(call);
     Ref scores = product(call, query, key, scores_numel(call));
     scores = tape.mul_scalar(scores);
     {

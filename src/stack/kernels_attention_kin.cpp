@@ -1,6 +1,7 @@
 // More classes that write attention out by themselves, most of them older than the library's functions.
 
 #include <cstdint>
+#include <utility>
 
 #include "stack/attention_parts.hpp"
 
@@ -89,9 +90,7 @@ void granite_swa(KernelCall& call) {
 /// GPT 1 [models/openai/modeling_openai.py Attention._attn]: w * b + -1e4 * (1 - b).
 void openai_gpt(KernelCall& call) {
     Tape& tape = call.tape;
-    const Ref query = untransposed(call, 0);
-    const Ref key = untransposed(call, 1);
-    const Ref value = untransposed(call, 2);
+    const auto [query, key, value] = untransposed_heads(call);
     Ref scores = scores_of(call, query, key);
     scores = tape.mul_scalar(scores);
     {
@@ -133,29 +132,14 @@ void xglm(KernelCall& call) {
     call.out(0, merge_heads(call, std::move(out)));
 }
 
-/// `scores += bias`, whatever the bias's type.
-Ref add_in_place(Tape& tape, const Ref& scores, const Ref& bias) {
-    Ref out = tape.alias_of_storage(scores);
-    Tape::NodeBuilder node(tape, "add_", {&scores, &bias});
-    node.pass(0);
-    if (&scores.dtype() == &bias.dtype())
-        node.pass(1);
-    else
-        node.grad(1, "grad cast back");
-    node.finish(out);
-    return out;
-}
-
 /// MPNet [models/mpnet/modeling_mpnet.py MPNetSelfAttention.forward].
 void mpnet(KernelCall& call) {
     constexpr std::size_t kMask = 3, kBias = 4;
     Tape& tape = call.tape;
-    const Ref query = untransposed(call, 0);
-    const Ref key = untransposed(call, 1);
-    const Ref value = untransposed(call, 2);
+    const auto [query, key, value] = untransposed_heads(call);
     Ref scores = scores_of(call, query, key);
     scores = tape.mul_scalar(scores);
-    scores = add_in_place(tape, scores, call.in(kBias));
+    scores = tape.add_in_place(std::move(scores), call.in(kBias));
     scores = tape.add(scores, call.in(kMask));
     Ref weights = tape.softmax(scores, softmax_dtype(call, scores));
     weights = drop_probabilities(call, std::move(weights));
@@ -167,9 +151,7 @@ void mpnet(KernelCall& call) {
 /// RoFormer [models/roformer/modeling_roformer.py RoFormerSelfAttention.forward], RemBERT.
 void returned(KernelCall& call) {
     Tape& tape = call.tape;
-    const Ref query = untransposed(call, 0);
-    const Ref key = untransposed(call, 1);
-    const Ref value = untransposed(call, 2);
+    const auto [query, key, value] = untransposed_heads(call);
     Ref scores = scores_of(call, query, key);
     scores = tape.mul_scalar(scores);
     if (has_mask(call)) scores = tape.add(scores, call.in(3));

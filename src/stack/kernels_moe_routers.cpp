@@ -7,6 +7,8 @@
 #include <iterator>
 #include <utility>
 
+#include "stack/attention_parts.hpp"
+
 namespace membudget::kernel {
 
 /// x[ids]: saves the ids; the gradient is scattered into zeros.
@@ -27,14 +29,8 @@ void top(Mixture& m, const Ref& scores, Ref& values, Ref& ids) {
     values = gather(m.tape, scores, ids, m.rows, "top scores");
 }
 
-/// values /= values.sum(-1, keepdim=True), in place: autograd keeps a copy of the numerator.
-Ref normalise(Mixture& m, const Ref& values) {
-    Tape& tape = m.tape;
-    const Ref sum = tape.mean(values, m.tokens);
-    const Ref numerator = tape.grad_enabled()
-                              ? tape.fresh(values.numel(), values.dtype(), "numerator")
-                              : Ref();
-    Ref out = tape.alias_of_storage(values);
+/// Makes `out` the quotient of values and their sums; `numerator` is what autograd keeps of the values.
+Ref divided(Tape& tape, const Ref& values, const Ref& sum, const Ref& numerator, Ref out) {
     Tape::NodeBuilder node(tape, "div", {&values, &sum});
     node.save(numerator);
     node.save(sum);
@@ -46,20 +42,21 @@ Ref normalise(Mixture& m, const Ref& values) {
     return out;
 }
 
+/// values /= values.sum(-1, keepdim=True), in place: autograd keeps a copy of the numerator.
+Ref normalise(Mixture& m, const Ref& values) {
+    Tape& tape = m.tape;
+    const Ref sum = tape.mean(values, m.tokens);
+    const Ref numerator = tape.grad_enabled()
+                              ? tape.fresh(values.numel(), values.dtype(), "numerator")
+                              : Ref();
+    return divided(tape, values, sum, numerator, tape.alias_of_storage(values));
+}
+
 /// values / values.sum(-1, keepdim=True): both are kept.
 Ref divide_by_sum(Mixture& m, const Ref& values) {
     Tape& tape = m.tape;
     const Ref sum = tape.add_scalar(tape.mean(values, m.tokens));
-    Ref out = tape.fresh(values.numel(), values.dtype(), "quotient");
-    Tape::NodeBuilder node(tape, "div", {&values, &sum});
-    node.save(values);
-    node.save(sum);
-    const std::int16_t scaled = node.temp(byte_count(values.numel(), values.dtype()), "grad of sum");
-    node.grad(0);
-    node.grad(1, "reduced grad");
-    node.drop(scaled);
-    node.finish(out);
-    return out;
+    return divided(tape, values, sum, values, tape.fresh(values.numel(), values.dtype(), "quotient"));
 }
 
 /// The router's product of its input, in the type of its weight.
@@ -249,8 +246,7 @@ void choose_one(Mixture& m, const Ref& scores, const Ref& masked, Ref& weight, R
         const Ref noisy = tape.fresh(all, gates.dtype(), "noisy gates");
         chosen = tape.fresh(m.tokens, dtype::int64, "chosen expert");
     }
-    const bool wide = tape.autocast() != nullptr && tape.backend() == Backend::cuda;
-    const Dtype& type = wide ? dtype::fp32 : gates.dtype();
+    const Dtype& type = softmax_dtype(m.call, gates);
     gates = tape.softmax(std::move(gates), type);
     const Ref multiplier = gather(tape, gates, chosen, m.tokens, "multiplier");
     weight = tape.fresh(m.tokens, multiplier.dtype(), "weight");

@@ -308,9 +308,13 @@ void StateBooks::temporaries(std::vector<Event>& events, bool fallback) {
         alloc(allocated, term, size, 1, "scratch of one tensor");
         free_all(allocated, scratch);
     };
+    const OptimizerImplementation* const used =
+        fallback ? job_.optimizer.fallback_implementation : job_.optimizer.implementation;
+    const bool carries = used != nullptr && used->tensor_scratch != nullptr;
     for (const Section& section : job_.model->sections) {
         // What one tensor carries meets the next one's scratch, also from copy to copy of a block.
-        for (std::int64_t copy = 0; copy < std::min<std::int64_t>(section.count, 2); ++copy)
+        const std::int64_t copies = std::min<std::int64_t>(section.count, carries ? 2 : 1);
+        for (std::int64_t copy = 0; copy < copies; ++copy)
             for (const int index : section.pattern)
                 for (const Parameter* one : registered(job_.model->blocks[static_cast<std::size_t>(index)])) {
                     const Parameter& parameter = *one;
@@ -319,7 +323,6 @@ void StateBooks::temporaries(std::vector<Event>& events, bool fallback) {
                     if (updater.implementation == nullptr || updater.fallback != fallback) continue;
                     const OptimizerImplementation& how = *updater.implementation;
                     source = how.source;
-                    if (copy > 0 && how.tensor_scratch == nullptr) continue;
                     const Dtype& updated = updated_dtype(job_.precision, parameter);
                     const Shape shape = shape_of_shard(parameter, sharding.states, n, room);
                     const std::int64_t numel = numel_of(shape);

@@ -66,6 +66,19 @@ def llama(d: Dims, **more: Any) -> Config:
     }
 
 
+def latent(d: Dims) -> Config:
+    """DeepSeek's latent attention in a layer of Llama."""
+    return llama(
+        d,
+        q_lora_rank=d.hidden // 2,
+        kv_lora_rank=d.hidden // 4,
+        qk_rope_head_dim=d.head_dim // 2,
+        qk_nope_head_dim=d.head_dim,
+        v_head_dim=d.head_dim,
+        num_key_value_heads=d.heads,
+    )
+
+
 def with_head_dim(d: Dims, **more: Any) -> Config:
     return llama(d, head_dim=d.head_dim, **more)
 
@@ -535,19 +548,7 @@ ARCHITECTURES: dict[str, Architecture] = {
         lambda d: with_head_dim(d, sliding_window=64, query_pre_attn_scalar=d.head_dim),
         attention=("eager",),
     ),
-    "youtu": Architecture(
-        "YoutuForCausalLM",
-        "decoder",
-        lambda d: llama(
-            d,
-            q_lora_rank=d.hidden // 2,
-            kv_lora_rank=d.hidden // 4,
-            qk_rope_head_dim=d.head_dim // 2,
-            qk_nope_head_dim=d.head_dim,
-            v_head_dim=d.head_dim,
-            num_key_value_heads=d.heads,
-        ),
-    ),
+    "youtu": Architecture("YoutuForCausalLM", "decoder", latent),
 }
 
 

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
-from architectures import Config, Dims, Inputs, bart, bert, image_inputs, llama, t5, vit_classes, with_head_dim
+from architectures import Config, Dims, Inputs, bart, bert, image_inputs, latent, llama, t5, vit_classes, with_head_dim
 
 CPU_OPTIMIZER: dict[str, Any] = {"name": "AdamW", "implementation": "for-loop", "options": {}}
 SGD: dict[str, Any] = {"name": "SGD", "implementation": "for-loop", "options": {"lr": 0.001}}
@@ -149,18 +149,7 @@ FAMILIES: dict[str, Family] = {
         dropout=True,
     ),
     "persimmon": Family("PersimmonForCausalLM", llama),
-    "minicpm3": Family(
-        "MiniCPM3ForCausalLM",
-        lambda d: llama(
-            d,
-            q_lora_rank=d.hidden // 2,
-            kv_lora_rank=d.hidden // 4,
-            qk_rope_head_dim=d.head_dim // 2,
-            qk_nope_head_dim=d.head_dim,
-            v_head_dim=d.head_dim,
-            num_key_value_heads=d.heads,
-        ),
-    ),
+    "minicpm3": Family("MiniCPM3ForCausalLM", latent),
     # Encoder-decoders.
     "umt5": Family("UMT5ForConditionalGeneration", t5, eager_only=True, dropout=True),
     "plbart": Family("PLBartForConditionalGeneration", bart, dropout=True),
