@@ -224,7 +224,6 @@ enum class RouterForm {
     cohere_sigmoid,  ///< the best logits, their sigmoid, divided by its sum if the config says so
     ernie,        ///< softmax in fp32 outside autocast, divided by its sum, cast back
     llama4,       ///< sigmoid of the best logits among -inf; experts run over all tokens
-    dbrx,         ///< softmax in its type, divided by its norm
     phimoe,       ///< sparsemixer: two experts, sampled one after the other
 };
 /// When a mixture runs its shared expert, and how it joins the others.

@@ -243,9 +243,8 @@ void Resolver::experts() {
     if (!job_.model->step_unsupported.empty()) return;
     const KeyTree* logits = config_ != nullptr ? config_->find("output_router_logits") : nullptr;
     const OpAttributes& mixture = op->attributes;
-    constexpr RouterForm kWithLoss[] = {RouterForm::mixtral, RouterForm::qwen,    RouterForm::granite,
-                                        RouterForm::gpt_oss, RouterForm::minimax, RouterForm::ernie,
-                                        RouterForm::dbrx,    RouterForm::phimoe};
+    constexpr RouterForm kWithLoss[] = {RouterForm::mixtral, RouterForm::qwen,    RouterForm::granite, RouterForm::gpt_oss,
+                                        RouterForm::minimax, RouterForm::ernie,   RouterForm::phimoe};
     const Op* const loss = find_op(*job_.model, OpKind::causal_lm_loss);
     const bool modelled =
         loss != nullptr && loss->attributes.routers > 0 && job_.kernel(OpKind::causal_lm_loss).name == "eager";

@@ -152,9 +152,7 @@ void read_gemma2(ConfigReader& config, DecoderPlan& plan, std::int64_t pattern) 
     layer.norms[3] = "post_feedforward_layernorm";
     layer.attention.softcap = config.number("attn_logit_softcapping");
     const std::int64_t window = config.size_or("sliding_window", 0);
-    const auto windowed = windowed_layers(
-        config, plan.layer_count,
-        [](std::int64_t index, std::int64_t period) { return (index + 1) % period != 0; }, pattern);
+    const auto windowed = windowed_layers(config, plan.layer_count, all_but_each_last, pattern);
     if (window > 0) alternate_windows(plan, windowed, window);
 }
 
@@ -228,10 +226,8 @@ void configure_cohere(ConfigReader& config, DecoderPlan& plan) {
 void configure_cohere2(ConfigReader& config, DecoderPlan& plan) {
     configure_cohere(config, plan);
     const std::int64_t window = config.size_or("sliding_window", 0);
-    const auto windowed = windowed_layers(
-        config, plan.layer_count,
-        [](std::int64_t index, std::int64_t period) { return (index + 1) % period != 0; },
-        config.size("sliding_window_pattern", kLargestCount));
+    const auto windowed = windowed_layers(config, plan.layer_count, all_but_each_last,
+                                          config.size("sliding_window_pattern", kLargestCount));
     if (window > 0) alternate_windows(plan, windowed, window);
     // Only layers with a window rotate.
     for (LayerPlan& layer : plan.kinds)
@@ -265,9 +261,7 @@ void configure_olmo2(ConfigReader& config, DecoderPlan& plan) {
 void configure_olmo3(ConfigReader& config, DecoderPlan& plan) {
     configure_olmo2(config, plan);
     const std::int64_t window = config.size_or("sliding_window", 0);
-    const auto windowed = windowed_layers(
-        config, plan.layer_count,
-        [](std::int64_t index, std::int64_t period) { return (index + 1) % period != 0; }, 4);
+    const auto windowed = windowed_layers(config, plan.layer_count, all_but_each_last, 4);
     if (window > 0) alternate_windows(plan, windowed, window);
 }
 

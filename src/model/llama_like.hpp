@@ -38,6 +38,10 @@ void norm_results_only(LayerPlan& layer);
 /// Whether each layer is `yes`: the words of `layer_types`, which are `yes` and `no`; empty where the file has none.
 [[nodiscard]] std::vector<bool> layers_of_type(ConfigReader& config, std::int64_t layers, std::string_view yes,
                                                std::string_view no);
+/// Of each `period` layers all but the last; none where the period is 0.
+[[nodiscard]] constexpr bool all_but_each_last(std::int64_t layer, std::int64_t period) {
+    return period > 0 && (layer + 1) % period != 0;
+}
 /// Per layer, whether its attention has a window: `layer_types`, else `derived(layer, parameter)`.
 [[nodiscard]] std::vector<bool> windowed_layers(ConfigReader& config, std::int64_t layers,
                                                 bool (*derived)(std::int64_t layer,

@@ -155,9 +155,7 @@ void configure_gpt_oss(ConfigReader& config, DecoderPlan& plan) {
     layer.attention.rotation = Rotation::chunks;
     plan.norm = norms::rms_wide_product;
     const std::int64_t window = config.size_or("sliding_window", 0);
-    const auto windowed = windowed_layers(
-        config, plan.layer_count,
-        [](std::int64_t index, std::int64_t period) { return (index + 1) % period != 0; }, 2);
+    const auto windowed = windowed_layers(config, plan.layer_count, all_but_each_last, 2);
     if (window > 0) alternate_windows(plan, windowed, window);
 }
 

@@ -92,9 +92,7 @@ void configure_exaone_moe(ConfigReader& config, DecoderPlan& plan) {
     route_as_deepseek(config, experts.experts);
     const std::int64_t window = config.size_or("sliding_window", 0);
     const std::vector<bool> windowed = windowed_layers(
-        config, plan.layer_count,
-        [](std::int64_t index, std::int64_t period) { return period > 0 && (index + 1) % period != 0; },
-        config.count_or("sliding_window_pattern", 0));
+        config, plan.layer_count, all_but_each_last, config.count_or("sliding_window_pattern", 0));
     mix_experts(plan, experts, read_sparse_layers(config, plan.layer_count, 1), windowed, window);
     if (window > 0) rotate_windows_only(plan);
 }
@@ -190,10 +188,8 @@ void configure_afmoe(ConfigReader& config, DecoderPlan& plan) {
     for (std::int64_t i = 0; i < plan.layer_count; ++i) sparse.push_back(i >= dense);
     const std::int64_t window = config.size_or("sliding_window", 0);
     mix_experts(plan, experts, sparse,
-                windowed_layers(
-                    config, plan.layer_count,
-                    [](std::int64_t index, std::int64_t period) { return period > 0 && (index + 1) % period != 0; },
-                    config.count_or("global_attn_every_n_layers", 0)),
+                windowed_layers(config, plan.layer_count, all_but_each_last,
+                                config.count_or("global_attn_every_n_layers", 0)),
                 window);
     rotate_windows_only(plan);
 }

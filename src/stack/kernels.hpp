@@ -30,6 +30,8 @@ void softcap(KernelCall& call);
 // kernels_elementwise.cpp
 void clip(KernelCall& call);
 void drop_path(KernelCall& call);
+/// torch.max or torch.min of x and a number: ties share the gradient [derivatives.yaml: maximum, minimum].
+[[nodiscard]] Ref bounded(Tape& tape, const Ref& x, const char* what);
 /// The activation xIELU (arXiv:2411.13010), whose two parameters are trained.
 [[nodiscard]] Ref xielu(KernelCall& call, const Ref& x);
 

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "stack/attention_parts.hpp"
+#include "stack/kernels.hpp"
 
 namespace membudget::kernel {
 
@@ -41,20 +42,6 @@ Ref logsumexp(Tape& tape, const Ref& x, std::int64_t rows) {
     node.drop(difference);
     node.grad(0);
     node.drop(exponential);
-    node.finish(out);
-    return out;
-}
-
-/// torch.max(x, number): ties share the gradient [derivatives.yaml: maximum].
-Ref maximum(Tape& tape, const Ref& x) {
-    Ref out = tape.fresh(x.numel(), x.dtype(), "bounded scores");
-    Tape::NodeBuilder node(tape, "maximum", {&x});
-    node.save(x);
-    const std::int16_t half = node.temp(byte_count(x.numel(), x.dtype()), "half of the gradient");
-    const std::int16_t equal = node.temp(x.numel(), "ties");
-    node.grad(0);
-    const std::int16_t less = node.temp(x.numel(), "below");
-    for (const std::int16_t temp : {less, equal, half}) node.drop(temp);
     node.finish(out);
     return out;
 }
@@ -121,7 +108,7 @@ void xglm(KernelCall& call) {
     Ref scores = tape.matmul(query, key, scores_numel(call));
     if (has_mask(call)) {
         scores = tape.add(scores, call.in(3));
-        scores = maximum(tape, scores);
+        scores = bounded(tape, scores, "bounded scores");
     }
     const Ref weights = tape.softmax(scores, softmax_dtype(call, scores));
     scores.reset();

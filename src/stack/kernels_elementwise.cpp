@@ -29,6 +29,19 @@ void clip(KernelCall& call) {
     call.out(0, std::move(out));
 }
 
+Ref bounded(Tape& tape, const Ref& x, const char* what) {
+    Ref out = tape.fresh(x.numel(), x.dtype(), what);
+    Tape::NodeBuilder node(tape, what, {&x});
+    node.save(x);
+    const std::int16_t half = node.temp(byte_count(x.numel(), x.dtype()), "half of the gradient");
+    const std::int16_t equal = node.temp(x.numel(), "ties");
+    node.grad(0);
+    const std::int16_t beyond = node.temp(x.numel(), "beyond the bound");
+    for (const std::int16_t temp : {beyond, equal, half}) node.drop(temp);
+    node.finish(out);
+    return out;
+}
+
 void drop_path(KernelCall& call) {
     Tape& tape = call.tape;
     const Ref x = call.in(0);
@@ -39,21 +52,6 @@ void drop_path(KernelCall& call) {
 }
 
 namespace {
-
-/// torch.min(x, number): ties share the gradient [derivatives.yaml: minimum].
-Ref minimum(Tape& tape, const Ref& x) {
-    Ref out = tape.fresh(x.numel(), x.dtype(), "minimum");
-    Tape::NodeBuilder node(tape, "minimum", {&x});
-    node.save(x);
-    const std::int64_t bytes = byte_count(x.numel(), x.dtype());
-    const std::int16_t half = node.temp(bytes, "half of the gradient");
-    const std::int16_t equal = node.temp(x.numel(), "ties");
-    node.grad(0);
-    const std::int16_t greater = node.temp(x.numel(), "above");
-    for (const std::int16_t temp : {greater, equal, half}) node.drop(temp);
-    node.finish(out);
-    return out;
-}
 
 /// torch.where(condition, a, b).
 Ref where(Tape& tape, const Ref& condition, const Ref& a, const Ref& b) {
@@ -84,7 +82,7 @@ Ref xielu(KernelCall& call, const Ref& x) {
     }
     Ref below;  // (expm1(min(x, eps)) - x) * alpha_n + beta * x
     {
-        Ref exponential = tape.unary_saving_output(minimum(tape, x), "expm1");
+        Ref exponential = tape.unary_saving_output(bounded(tape, x, "minimum"), "expm1");
         Ref difference = tape.sub(std::move(exponential), x);
         Ref product = tape.mul(std::move(difference), negative);
         Ref linear = tape.mul_scalar(x);

@@ -2,6 +2,8 @@
 
 #include <cstdint>
 
+#include "stack/attention_parts.hpp"
+
 namespace membudget::kernel {
 
 namespace {
@@ -32,8 +34,7 @@ Ref with_router_loss(KernelCall& call, const Ref& loss) {
     const std::int64_t tokens = call.rows(call.input_tensor(0));
     const std::int64_t numel = detail::checked_mul(tokens, a.experts);
     const std::int64_t chosen = detail::checked_mul(tokens, a.experts_per_token);
-    const bool wide = a.wide_routers || (tape.autocast() != nullptr && tape.backend() == Backend::cuda);
-    const Dtype& type = wide ? dtype::fp32 : call.in(0).dtype();
+    const Dtype& type = a.wide_routers ? dtype::fp32 : softmax_dtype(call, call.in(0));
     Ref auxiliary = tape.fresh(a.experts, dtype::fp32, "sum of probabilities");
     const Ref logits = call.in(0);
     Tape::NodeBuilder node(tape, "router loss", {&logits});
