@@ -1088,7 +1088,8 @@ constexpr Family kFamilies[] = {
      "vocab_size=152064 hidden_size=4608 intermediate_size=10944 moe_intermediate_size=1408 "
      "num_hidden_layers=62 num_attention_heads=32 num_key_value_heads=32 head_dim n_shared_experts "
      "n_routed_experts|num_local_experts num_experts_per_tok first_k_dense_replace=0 "
-     "hidden_act=silu tie_word_embeddings=false attention_bias=false",
+     "hidden_act=silu tie_word_embeddings=false attention_bias=false attention_dropout=0.0 "
+     "norm_topk_prob=false sliding_window=4096 max_window_layers=62 layer_types",
      kStoredExperts},
     {"glm4_moe_lite",
      "Glm4MoeLiteForCausalLM Glm4MoeLiteModel",

@@ -29,6 +29,9 @@ void softcap(KernelCall& call);
 
 // kernels_elementwise.cpp
 void clip(KernelCall& call);
+/// How many bounds `torch.clamp` is given.
+enum class Bounds { one, both };
+[[nodiscard]] Ref clamp(Tape& tape, const Ref& x, Bounds bounds);
 void drop_path(KernelCall& call);
 /// torch.max or torch.min of x and a number: ties share the gradient [derivatives.yaml: maximum, minimum].
 [[nodiscard]] Ref bounded(Tape& tape, const Ref& x, const char* what);

@@ -44,20 +44,10 @@ Ref gate_halves(Mixture& m, const Ref& both) {
     if (m.a.router == RouterForm::gpt_oss) {
         // Halves interleaved, clamped; (up + 1) * gate * sigmoid(alpha * gate)
         // [modeling_gpt_oss.py GptOssExperts._apply_gate].
-        const auto clamp = [&](const Ref& x) {
-            Ref out = tape.fresh(x.numel(), x.dtype(), "clamp");
-            Tape::NodeBuilder node(tape, "clamp", {&x});
-            node.save(x);
-            const std::int16_t within = node.temp(x.numel(), "within bounds");
-            node.grad(0);
-            node.drop(within);
-            node.finish(out);
-            return out;
-        };
         Ref gate = tape.slice(both, half);
         Ref up = tape.slice(both, half);
-        gate = clamp(gate);
-        up = clamp(up);
+        gate = clamp(tape, gate, Bounds::one);
+        up = clamp(tape, up, Bounds::both);
         Ref glu;
         {
             Ref scaled = tape.mul_scalar(gate);

@@ -52,10 +52,11 @@ Ref normalise(Mixture& m, const Ref& values) {
     return divided(tape, values, sum, numerator, tape.alias_of_storage(values));
 }
 
-/// values / values.sum(-1, keepdim=True): both are kept.
+/// values / values.sum(-1, keepdim=True), to which a number is added or which is kept above one: both are kept.
 Ref divide_by_sum(Mixture& m, const Ref& values) {
     Tape& tape = m.tape;
-    const Ref sum = tape.add_scalar(tape.mean(values, m.tokens));
+    Ref sum = tape.mean(values, m.tokens);
+    sum = m.a.router == RouterForm::ernie ? clamp(tape, sum, Bounds::one) : tape.add_scalar(std::move(sum));
     return divided(tape, values, sum, values, tape.fresh(values.numel(), values.dtype(), "quotient"));
 }
 

@@ -115,6 +115,18 @@ def mimo_v2_flash() -> Config:
     return config | {"layer_types": ALTERNATING, "mlp_layer_types": DENSE_FIRST}
 
 
+def ernie4_5_moe() -> Config:
+    """Softmax in fp32 with a correction that the class freezes; the shared experts run first."""
+    config = heads(moe_num_experts=8, moe_k=2, moe_intermediate_size=176, moe_num_shared_experts=1, use_bias=True)
+    return config | {"moe_layer_start_index": 1, "rope_parameters": PLAIN}
+
+
+def dots1() -> Config:
+    """DeepSeek's experts with heads of its own; windows in the last layers."""
+    config = routed(first_k_dense_replace=1, norm_topk_prob=True, attention_bias=True)
+    return config | {"sliding_window": WINDOW, "max_window_layers": 2}
+
+
 CLASSES: dict[str, tuple[str, Callable[[], Config]]] = {
     "glm4-moe": ("Glm4MoeForCausalLM", glm4_moe),
     "solar-open": ("SolarOpenForCausalLM", solar_open),
@@ -134,6 +146,8 @@ CLASSES: dict[str, tuple[str, Callable[[], Config]]] = {
     "mimo-v2-flash": ("MiMoV2FlashForCausalLM", mimo_v2_flash),
     "phimoe": ("PhimoeForCausalLM", lambda: base(num_local_experts=8, rope_parameters=PLAIN, input_jitter_noise=0.01)),
     "hunyuan-moe": ("HunYuanMoEV1ForCausalLM", lambda: heads(num_experts=8, moe_topk=2)),
+    "ernie4-5-moe": ("Ernie4_5_MoeForCausalLM", ernie4_5_moe),
+    "dots1": ("Dots1ForCausalLM", dots1),
 }
 
 COMMON: dict[str, Any] = {
