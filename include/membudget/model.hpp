@@ -225,6 +225,7 @@ enum class RouterForm {
     ernie,        ///< softmax in fp32 outside autocast, divided by its sum, cast back
     llama4,       ///< sigmoid of the best logits among -inf; experts run over all tokens
     phimoe,       ///< sparsemixer: two experts, sampled one after the other
+    dbrx,         ///< softmax in the logits' type, divided by its norm; three matrices, always one expert after the other
 };
 /// When a mixture runs its shared expert, and how it joins the others.
 enum class SharedExpert {
@@ -281,7 +282,7 @@ struct OpAttributes {
     bool wide_routers = false;       ///< of a loss: those logits are in fp32
     bool keeps_logits = false;       ///< of a mixture: its router's logits are a field of the model's outputs
     bool by_position = false;        ///< of a scale: by a number for each position, in fp32
-    bool in_place = false;           ///< of an add: writes its first input
+    bool in_place = false;           ///< of an add or a clip: writes its first input
     bool weight_copied = false;      ///< of a linear: autocast copies the weight at each use
     bool causal = true;
     Rows queries = Rows::positions, keys = Rows::positions;  ///< of a mask or a position bias

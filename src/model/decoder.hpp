@@ -70,7 +70,7 @@ struct AttentionPlan {
     std::string_view q_norm = "q_norm", k_norm = "k_norm";
     bool by_position = false;            ///< queries are multiplied by a number for each position
     NormTime norm_time = NormTime::with_projection;
-    bool clips = false;                  ///< queries, keys and values are cut to a range (OLMo)
+    bool clips = false;                  ///< queries, keys and values are cut to a range (OLMo, DBRX)
     std::string_view result_norm;        ///< before the output projection; empty: none
     int rotary = 0;                      ///< which rotary tables; -1: none
     std::int64_t rotary_dim = 0;         ///< see `OpAttributes::rotary_dim`
@@ -125,6 +125,7 @@ struct MlpPlan {
         bool flat_correction = false;
         bool biased = false;
         bool transposed = false;         ///< weights [E, in, out] instead of [E, out, in]
+        bool flat = false;               ///< three weights [E * width, hidden] instead of two (DBRX)
         std::string_view router = "gate";
         std::string_view experts = "experts";
         std::string_view shared = "shared_expert";

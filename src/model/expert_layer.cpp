@@ -27,11 +27,16 @@ int mixture_of_experts(BlockBuilder& builder, const MlpPlan& mlp, int x, std::in
         builder.parameter_named(name).trainable = false;
         builder.parameter_named(name).dtype = &dtype::fp32;
     }
-    parameters.push_back(matrices("gate_up_proj", hidden, 2 * e.width));
+    if (e.flat)
+        for (const std::string_view name : {"mlp.w1", "mlp.v1", "mlp.w2"})
+            parameters.push_back(builder.parameter(in_mlp(join(e.experts, name)),
+                                                   {detail::checked_mul(e.count, e.width), hidden}, Component::experts));
+    else
+        parameters.push_back(matrices("gate_up_proj", hidden, 2 * e.width));
     if (e.biased)
         parameters.push_back(builder.parameter(in_mlp(join(e.experts, "gate_up_proj_bias")),
                                                 {e.count, 2 * e.width}, Component::experts));
-    parameters.push_back(matrices("down_proj", e.width, hidden));
+    if (!e.flat) parameters.push_back(matrices("down_proj", e.width, hidden));
     if (e.biased)
         parameters.push_back(builder.parameter(in_mlp(join(e.experts, "down_proj_bias")),
                                                 {e.count, hidden}, Component::experts));

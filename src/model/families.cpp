@@ -624,7 +624,7 @@ constexpr Family kFamilies[] = {
      "transformers 5.24 models/dbrx",
      build_decoder_family<configure_dbrx>,
      "hidden_size|d_model=2048 num_attention_heads|n_heads=16 num_hidden_layers|n_layers=24 "
-     "vocab_size=32000 attn_config ffn_config tie_word_embeddings=false"},
+     "vocab_size=32000 attn_config ffn_config tie_word_embeddings=false resid_pdrop=0.0 output_router_logits=false"},
     {"deepseek_v2",
      "DeepseekV2ForCausalLM DeepseekV2Model DeepseekV2ForSequenceClassification",
      "DeepSeek-V2, V2-Lite, Coder-V2",

@@ -74,26 +74,33 @@ void math(KernelCall& call) {
     Tape& tape = call.tape;
     const OpAttributes& a = call.attributes();
     const Dtype& type = tape.autocast() != nullptr ? *tape.autocast() : call.in(0).dtype();
-    const auto wide = [&](std::size_t input) {
-        Ref x = tape.cast(untransposed(call, input), type);
-        return tape.cast(std::move(x), dtype::fp32);
-    };
+    const auto wide = [&](Ref x) { return tape.cast(tape.cast(std::move(x), type), dtype::fp32); };
     const Dtype* const autocast = tape.autocast();
     tape.set_autocast(nullptr);  // the casts above stand for it
+    // With a mask keys and values are repeated for all query heads first [transformers
+    // integrations/sdpa_attention.py use_gqa_in_sdpa], without one in here, from what was cast.
+    const bool repeated = has_mask(call);
+    const auto given = [&](std::size_t input) {
+        Ref x = untransposed(call, input);
+        return repeated ? repeat_heads(call, std::move(x)) : x;
+    };
+    const Ref key = given(1);
+    const Ref value = given(2);
     Ref mask = mask_of_math(call);
-    const Ref query = wide(0);
-    Ref k = wide(1);
-    Ref v = wide(2);
+    const Ref query = wide(untransposed(call, 0));
+    const Ref wide_key = wide(key);
+    const Ref wide_value = wide(value);
     const Ref q = tape.mul_scalar(query);
     // A causal mask of its own, where no other comes in; added in place.
     if (a.causal && !mask) mask = causal_mask_of_math(call);
-    k = repeat_heads(call, std::move(k));
-    v = repeat_heads(call, std::move(v));
+    const Ref k = repeated ? wide_key : repeat_heads(call, wide_key);
+    const Ref v = repeated ? wide_value : repeat_heads(call, wide_value);
+    const bool copied = is_grouped(a) && a.kv_heads > 1;  // which leaves them head by head
     Ref scores;
     {
         Ref scaled = tape.mul_scalar(k);
         Ref left = flatten(call, q, a.head_major);
-        Ref right = flatten(call, std::move(scaled), a.head_major || call.cached);
+        Ref right = flatten(call, std::move(scaled), a.head_major || call.cached || copied);
         scores = tape.matmul(std::move(left), std::move(right), scores_numel(call));
     }
     if (mask) scores = tape.add_in_place(std::move(scores), mask);
@@ -103,7 +110,7 @@ void math(KernelCall& call) {
     const Ref returned = tape.cast(weights, type);
     Ref out;
     {
-        Ref right = flatten(call, v, a.transposed);
+        Ref right = flatten(call, v, a.transposed || copied);
         out = tape.matmul(std::move(weights), std::move(right), call.numel(call.output_tensor(0)));
     }
     out = tape.view(std::move(out), ViewGradient::copy);

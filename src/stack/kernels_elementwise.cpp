@@ -27,12 +27,13 @@ void grad_within_bounds(Tape::NodeBuilder& node, std::int64_t numel, Bounds boun
 
 }  // namespace
 
-/// `x.clamp_(-c, c)`: backward asks which elements were between the bounds, so autograd copies them before
+/// `x.clamp(-c, c)`, or `x.clamp_(-c, c)`: backward asks which elements were between the bounds, so autograd copies them before
 /// they are overwritten [torch/csrc/autograd/generated/VariableType: clamp_; derivatives.yaml: clamp,
 /// FunctionsManual.cpp clamp_backward].
 void clip(KernelCall& call) {
     Tape& tape = call.tape;
     const Ref x = call.in(0);
+    if (!call.attributes().in_place) return call.out(0, clamp(tape, x, Bounds::both));
     Ref out = tape.alias_of_storage(x);
     Tape::NodeBuilder node(tape, "clamp_", {&x});
     if (node.active()) {

@@ -282,6 +282,24 @@ Routing route_phimoe(Mixture& m) {
     return made;
 }
 
+// models/dbrx/modeling_dbrx.py DbrxRouter, DbrxFFN.route_tokens_to_experts
+Routing route_dbrx(Mixture& m) {
+    Tape& tape = m.tape;
+    Routing made;
+    made.logits = project(m, m.call.in(0));
+    const Ref scores = tape.softmax(made.logits, made.logits.dtype());
+    top(m, scores, made.weights, made.ids);
+    if (!m.a.normalised) return made;
+    // Autocast of CUDA has norms in fp32; on the CPU, where it has not, the experts' results have another type than
+    // the sum they are added to, and the class fails [aten/src/ATen/autocast_mode.h AT_FORALL_FP32_SET_OPT_DTYPE].
+    const bool wide = tape.autocast() != nullptr && tape.backend() == Backend::cuda;
+    const Ref values = made.weights;
+    const Dtype& type = wide ? dtype::fp32 : values.dtype();
+    const Ref norm = tape.mean(tape.cast(values, type), m.tokens);
+    made.weights = divided(tape, values, norm, values, tape.fresh(values.numel(), type, "quotient"));
+    return made;
+}
+
 struct Row {
     RouterForm form;
     Routing (*route)(Mixture& m);
@@ -294,6 +312,7 @@ constexpr Row kRouters[] = {
     {RouterForm::afmoe, route_sigmoid},           {RouterForm::cohere, route_cohere},
     {RouterForm::cohere_sigmoid, route_cohere},   {RouterForm::ernie, route_ernie},
     {RouterForm::llama4, route_llama4},           {RouterForm::phimoe, route_phimoe},
+    {RouterForm::dbrx, route_dbrx},
 };
 
 }  // namespace
