@@ -150,6 +150,8 @@ enum class OpKind {
     reorder,           ///< x, ids -> its rows in another order
     interpolate,       ///< ids -> a table's entries, weighted and summed; ids, weights; parameters: weight
     latent_expand,     ///< inputs keys-and-values, rotated key; outputs k, v (latent attention)
+    sparse_mask,       ///< hidden states, latent queries, cos, sin, mask -> the mask of the keys that an indexer
+                       ///< chooses; parameters: queries, keys, their norm, weights of the heads
     position_bias,     ///< what is added to scores, heads x queries x keys; parameters: [weight], else zeros
     transpose_heads,   ///< a copy that lies in memory head by head
     convolution,       ///< along the sequence, with overlap; parameters: weight [, bias]
@@ -194,6 +196,7 @@ enum class Rotation {
 /// Who writes the attention of a class.
 enum class AttentionForm {
     shared,   ///< the library's functions, one of which the user chooses
+    indexed,  ///< the library's functions, always under a mask
     gptj,     ///< its own eager function: scores in fp32
     gpt_neo,  ///< no choice: scores in fp32, causal and local masks from a buffer
     bloom,    ///< no choice: ALiBi is added while scores are computed
@@ -272,7 +275,9 @@ struct OpAttributes {
     /// any layout.
     bool unbound = false;
     std::int64_t axes = 0;           ///< of rotary tables: positions in so many directions, of each token
-    bool interleaved = false;        ///< of rotary tables: the directions take turns
+    bool interleaved = false;        ///< of rotary tables: the directions take turns; of a sparse mask: neighbours cross
+    std::int64_t chosen = 0;         ///< of a sparse mask: keys of each token
+    bool passed_on = false;          ///< of a sparse mask: the layer returns the choice, which the next one gets
     bool each_image = false;         ///< of an attention: one image, or window of it, after the other
     bool packed = false;             ///< of an attention over patches: all images are one sequence
     bool hookless = false;           ///< of patches: the class does not say that they are its input embeddings

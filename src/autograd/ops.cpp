@@ -277,10 +277,19 @@ Ref Tape::rsqrt(Ref x) {
 
 Ref Tape::cat(std::span<Ref> parts) {
     std::int64_t numel = 0;
-    for (const Ref& part : parts) numel += part.numel();
-    Ref out = new_output(numel, parts.front().dtype(), "concatenation");
+    const Dtype* type = &parts.front().dtype();
+    for (const Ref& part : parts) {
+        numel += part.numel();
+        type = &promote(*type, part.dtype());
+    }
+    Ref out = new_output(numel, *type, "concatenation");
     NodeBuilder node(*this, "cat", std::span<const Ref>(parts));
-    for (std::size_t i = 0; i < parts.size(); ++i) node.pass_view(i);
+    for (std::size_t i = 0; i < parts.size(); ++i) {
+        if (&parts[i].dtype() == type)
+            node.pass_view(i);
+        else
+            node.grad(i, "grad cast back");
+    }
     node.finish(out);
     return out;
 }

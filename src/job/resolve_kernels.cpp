@@ -130,6 +130,13 @@ void Resolver::attention() {
                                       "kernel does; got '{}'",
                                       job_.model->architecture, given->name),
                           "leave it out");
+    } else if (known && given->name == "flash-attention-2" && job_.model != nullptr &&
+               has_op(*job_.model, OpKind::sparse_mask)) {
+        problems_.invalid(given->pointer,
+                          fmt::format("expected another kernel: {} attends to the keys that a mask names, which the "
+                                      "flash-attn package does not take; got '{}'",
+                                      job_.model->architecture, given->name),
+                          "take \"sdpa\" or \"eager\"");
     } else if (given) {
         NamedAt attention = *given;
         if (attention.name == "sdpa") attention.name = job_.backend == Backend::cpu ? "sdpa-cpu" : "flash";

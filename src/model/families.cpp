@@ -1066,8 +1066,8 @@ constexpr Family kFamilies[] = {
      "num_hidden_layers=61 num_attention_heads=128 n_shared_experts=1 "
      "n_routed_experts|num_experts|num_local_experts=256 kv_lora_rank=512 q_lora_rank=1536 qk_rope_head_dim=64 "
      "v_head_dim=128 qk_nope_head_dim=128 num_experts_per_tok=8 first_k_dense_replace=3 mlp_layer_types "
-     "index_head_dim=128 index_n_heads=64 attention_bias=false hidden_act=silu tie_word_embeddings=false "
-     "attention_dropout=0.0",
+     "index_head_dim=128 index_n_heads=64 index_topk=2048 attention_bias=false hidden_act=silu "
+     "tie_word_embeddings=false attention_dropout=0.0 norm_topk_prob=true",
      kStoredExperts},
     {"longcat_flash",
      "LongcatFlashForCausalLM LongcatFlashModel",
@@ -1126,7 +1126,8 @@ constexpr Family kFamilies[] = {
      "n_routed_experts|num_local_experts=256 kv_lora_rank=512 q_lora_rank=2048 "
      "qk_rope_head_dim=64 v_head_dim=256 qk_nope_head_dim=192 num_experts_per_tok=8 "
      "first_k_dense_replace=3 hidden_act=silu tie_word_embeddings=false attention_bias=false "
-     "index_head_dim=128 index_n_heads=32 mlp_layer_types indexer_types",
+     "index_head_dim=128 index_n_heads=32 index_topk=2048 mlp_layer_types indexer_types index_topk_pattern index_topk_freq=1 "
+     "index_skip_topk_offset=2 attention_dropout=0.0 norm_topk_prob=true",
      kStoredExperts},
     {"glm4_moe",
      "Glm4MoeForCausalLM Glm4MoeModel",

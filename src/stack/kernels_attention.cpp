@@ -74,9 +74,6 @@ void math(KernelCall& call) {
     Tape& tape = call.tape;
     const OpAttributes& a = call.attributes();
     const Dtype& type = tape.autocast() != nullptr ? *tape.autocast() : call.in(0).dtype();
-    const auto wide = [&](Ref x) { return tape.cast(tape.cast(std::move(x), type), dtype::fp32); };
-    const Dtype* const autocast = tape.autocast();
-    tape.set_autocast(nullptr);  // the casts above stand for it
     // With a mask keys and values are repeated for all query heads first [transformers
     // integrations/sdpa_attention.py use_gqa_in_sdpa], without one in here, from what was cast.
     const bool repeated = has_mask(call);
@@ -84,12 +81,17 @@ void math(KernelCall& call) {
         Ref x = untransposed(call, input);
         return repeated ? repeat_heads(call, std::move(x)) : x;
     };
-    const Ref key = given(1);
-    const Ref value = given(2);
+    const Ref key = given(1), value = given(2);
+    // Arguments, as autocast passes them on.
+    const Ref narrow_value = tape.cast(value, type);
+    const Ref narrow_key = tape.cast(key, type);
+    const Ref narrow_query = tape.cast(untransposed(call, 0), type);
     Ref mask = mask_of_math(call);
-    const Ref query = wide(untransposed(call, 0));
-    const Ref wide_key = wide(key);
-    const Ref wide_value = wide(value);
+    const Dtype* const autocast = tape.autocast();
+    tape.set_autocast(nullptr);  // the casts above stand for it
+    const Ref query = tape.cast(narrow_query, dtype::fp32);
+    const Ref wide_key = tape.cast(narrow_key, dtype::fp32);
+    const Ref wide_value = tape.cast(narrow_value, dtype::fp32);
     const Ref q = tape.mul_scalar(query);
     // A causal mask of its own, where no other comes in; added in place.
     if (a.causal && !mask) mask = causal_mask_of_math(call);
@@ -283,7 +285,8 @@ void sdpa_mask(KernelCall& call) {
     if (call.attributes().image_blocks) return call.out(0, mask_of_image_blocks(call));
     // Skipped when is_causal says the same: no padding, and a window that covers the sequence.
     const bool windowed = call.attributes().window > 0 && call.attributes().window < call.extents.sequence;
-    const bool always = call.attributes().form == AttentionForm::falcon;
+    const AttentionForm form = call.attributes().form;
+    const bool always = form == AttentionForm::falcon || form == AttentionForm::indexed;
     if (!padded(call) && !windowed && !always) return;
     if (always && call.attributes().bias) return call.out(0, mask_with_alibi(call));
     const std::int64_t rows = padded(call) ? call.extents.batch : 1;

@@ -240,7 +240,8 @@ void BlockRun::forward(std::vector<Event>& events, std::size_t begin, std::size_
     }
     if (end != block_.ops.size()) return;
     if (block_.output >= 0) output_alias_ = tape_.alias(tensors_[at(block_.output)]);
-    if (!options_.recompute) drop_beside(given_, events, context_.job.backend);
+    const bool kept = given_.beside_given && options_.keeps_arguments;
+    if (!options_.recompute && !kept) drop_beside(given_, events, context_.job.backend);
 }
 
 void BlockRun::drop_beside(const BlockInput& input, std::vector<Event>& events, Backend backend) {
@@ -296,6 +297,8 @@ BlockInput BlockRun::hand_over_output() {
         next.beside_term = tape_.term_of(result_);
         const std::int64_t bytes = byte_count(result_.numel(), result_.dtype());
         if (!tape_.hand_over(result_)) next.beside = bytes;
+        next.beside_given = std::any_of(block_.ops.begin(), block_.ops.end(),
+                                        [](const Op& op) { return op.attributes.passed_on; });
         result_.reset();
     }
     return next;

@@ -38,6 +38,7 @@ struct BlockInput {
     /// What the block before returned beside it and nobody else holds: freed when this block returns.
     std::int64_t beside = 0;
     TermId beside_term = 0;
+    bool beside_given = false;  ///< this block gets it, and so does its recomputation
 };
 
 /// A tensor of `Model::shared`, once its maker has run.
@@ -68,6 +69,7 @@ enum class GradientMode {
 struct RunOptions {
     GradientMode gradients = GradientMode::become;
     bool grad_enabled = true;   ///< false: forward of a checkpointed block
+    bool keeps_arguments = false;  ///< a checkpoint: what the block is given waits for its recomputation
     bool recompute = false;     ///< everything is booked under temporaries/recompute
     bool output_is_checkpoint = false;  ///< the output is the saved input of a checkpointed block
     bool reentrant = false;     ///< backward of a reentrant region: its arguments are leaves of their own

@@ -77,6 +77,7 @@ std::size_t ModelPass::visit(const Layer& layer, std::size_t run_index, const Bl
     const bool recorded = is_recorded(block(layer.block), input, !layer.checkpointed || !job_.checkpointing.reentrant);
     made->recorded = recorded;
     if (layer.checkpointed && recorded && !offloaded) given.owned = false;
+    how.keeps_arguments = layer.checkpointed && recorded;
     const Block& one = block(layer.block);
     made->run = std::make_unique<BlockRun>(context_, one, given, shared_, how);
     if (keep_input || offloaded) made->run->keep_input();  // an argument of the functions that run the block

@@ -138,6 +138,13 @@ def dbrx() -> Config:
     return sizes | {"attn_config": attention, "ffn_config": experts, "resid_pdrop": 0.1}
 
 
+def indexed() -> Config:
+    """Latent attention under the mask of an indexer, which chooses half of the keys."""
+    latent = {"q_lora_rank": 128, "kv_lora_rank": 64, "qk_rope_head_dim": 32, "qk_nope_head_dim": 64, "v_head_dim": 64}
+    config = routed(num_key_value_heads=HEADS, mlp_layer_types=DENSE_FIRST) | latent
+    return config | {"index_n_heads": 2, "index_head_dim": 48, "index_topk": 96, "rope_parameters": PLAIN, "n_group": 1, "topk_group": 1}
+
+
 CLASSES: dict[str, tuple[str, Callable[[], Config]]] = {
     "glm4-moe": ("Glm4MoeForCausalLM", glm4_moe),
     "solar-open": ("SolarOpenForCausalLM", solar_open),
@@ -160,6 +167,8 @@ CLASSES: dict[str, tuple[str, Callable[[], Config]]] = {
     "ernie4-5-moe": ("Ernie4_5_MoeForCausalLM", ernie4_5_moe),
     "dots1": ("Dots1ForCausalLM", dots1),
     "dbrx": ("DbrxForCausalLM", dbrx),
+    "deepseek-v32": ("DeepseekV32ForCausalLM", indexed),
+    "glm-moe-dsa": ("GlmMoeDsaForCausalLM", indexed),
     "olmoe-clip": ("OlmoeForCausalLM", lambda: base(num_experts=8, num_experts_per_tok=2, clip_qkv=8.0)),
 }
 
@@ -180,6 +189,13 @@ FORMS: list[dict[str, Any]] = [
         "keep_outputs": True,
         "lora": {"r": 8, "lora_alpha": 16, "target_modules": ["q_proj", "o_proj"]},
     },
+]
+
+
+# The choice of an indexer goes from layer to layer, which checkpoints keep in their own ways.
+BETWEEN_LAYERS: list[dict[str, Any]] = [
+    {"batch": 3, "seq": 128, "checkpointing": "reentrant", "autocast": "bfloat16", "keep_outputs": True},
+    {"batch": 1, "seq": 192, "checkpointing": "non_reentrant", "attn_implementation": "eager", "accumulation": 2},
 ]
 
 
@@ -216,7 +232,7 @@ def mixtures() -> list[dict[str, Any]]:
     """Every class in every form, and the loss of routers."""
     cases = []
     for name, (model, config) in CLASSES.items():
-        for number, training in enumerate(FORMS):
+        for number, training in enumerate(FORMS + (BETWEEN_LAYERS if name == "glm-moe-dsa" else [])):
             # Made from its config, and so in these forms alone, the class keeps the router's weight in fp32.
             if name == "hunyuan-moe" and number > 1:
                 continue
@@ -228,7 +244,7 @@ def mixtures() -> list[dict[str, Any]]:
                 continue
             if "lora" in training and name == "dbrx":
                 training["lora"] = training["lora"] | {"target_modules": ["Wqkv", "out_proj"]}
-            if "lora" in training and name == "glm4-moe-lite":
+            if "lora" in training and name in ("glm4-moe-lite", "deepseek-v32", "glm-moe-dsa"):
                 training["lora"] = training["lora"] | {"target_modules": ["q_b_proj", "o_proj"]}
             case = {"architecture": name, "model": model, "config": config()}
             cases.append({"name": f"{name}-{number}", **case, "training": training})
