@@ -213,6 +213,8 @@ std::optional<Lora> Resolver::lora(const LoraSpec& spec) {
 
 void Resolver::adapt() {
     if (job_.model == nullptr || !asks_for_adaptation()) return;
+    const auto base = quantized_base();
+    if (!base && !spec_.training.lora && spec_.training.freeze.empty()) return;
     Model model = *job_.model;
     // Failures point into the object that asked.
     const auto take = [&](Result<Model> changed, std::string_view pointer, std::string_view file) {
@@ -226,7 +228,7 @@ void Resolver::adapt() {
         if (!file.empty()) why.set_file(file);
         problems_.take(std::move(why));
     };
-    if (const auto base = quantized_base()) take(with_quantized_base(std::move(model), *base), "/training/quantization", "");
+    if (base) take(with_quantized_base(std::move(model), *base), "/training/quantization", "");
     if (const auto words_of = lora_spec()) {
         const auto adapters = lora(*words_of);
         if (adapters) {
