@@ -151,6 +151,7 @@ std::optional<LoraSpec> Resolver::lora_spec() {
     }
     const LoraSpec& file = *read;
     prefer(out.rank, file.rank);
+    prefer(out.alpha, file.alpha);
     prefer(out.dropout, file.dropout);
     if (out.target_modules.empty() && !out.target_pattern) {
         out.target_modules = file.target_modules;
@@ -175,6 +176,7 @@ std::optional<LoraSpec> Resolver::lora_spec() {
 std::optional<Lora> Resolver::lora(const LoraSpec& spec) {
     Lora out;
     out.rank = spec.rank.value_or(out.rank);
+    out.alpha = spec.alpha.value_or(out.alpha);
     out.dropout = spec.dropout.value_or(0);
     out.targets = words(spec.target_modules);
     if (spec.target_pattern) out.target_pattern = spec.target_pattern->name;
