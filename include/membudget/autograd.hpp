@@ -296,6 +296,9 @@ public:
     /// Records a node by hand, for kernels that are one autograd function of their own.
     class NodeBuilder;
 
+    /// What the graph behind a tensor has saved.
+    [[nodiscard]] std::vector<Ref> saved_behind(const Ref& tensor);
+
     // --- the end of forward, and backward ---------------------------------------------------------
     /// Autocast exits: its cache of cast weights goes.
     void clear_autocast_cache();

@@ -118,12 +118,12 @@ enum class OpKind {
     rms_norm,          ///< parameters: weight
     linear,            ///< parameters: weight [, bias]
     split,             ///< views of one tensor: one input, many outputs
-    rotary,            ///< inputs q, k, cos, sin; outputs q, k
+    rotary,            ///< inputs q, k, cos, sin; outputs q, k; or one of them alone
     attention,         ///< inputs q, k, v [, mask]; output o
     activation,        ///< x -> act(x)
     gated_activation,  ///< gate, up -> act(gate) * up
     softcap,           ///< cap * tanh(x / cap)
-    clip,              ///< x between two numbers, in place
+    clip,              ///< x between two numbers
     drop_path,         ///< stochastic depth: whole samples of a branch are dropped
     dropout,
     causal_lm_loss,    ///< logits -> loss: shifted cross-entropy over the vocabulary
@@ -173,6 +173,7 @@ enum class NormStyle {
     t5,           ///< T5: variance in fp32, product in the input's type
     no_weight,    ///< no parameters
     wide_weight,  ///< Helium: as OLMo 2, of a weight that is cast to fp32 first
+    power,        ///< Gemma 4: the same with a power of the mean; without a weight where it has none
 };
 
 /// How a class writes the rotation of queries and keys.
@@ -228,6 +229,7 @@ enum class RouterForm {
     ernie,        ///< softmax in fp32 outside autocast, divided by its sum, cast back
     llama4,       ///< sigmoid of the best logits among -inf; experts run over all tokens
     phimoe,       ///< sparsemixer: two experts, sampled one after the other
+    gemma4,       ///< of its own input, normalised and scaled: softmax in fp32, normalised, times a number per expert
     dbrx,         ///< softmax in the logits' type, divided by its norm; three matrices, always one expert after the other
 };
 /// When a mixture runs its shared expert, and how it joins the others.
@@ -279,6 +281,7 @@ struct OpAttributes {
     std::int64_t chosen = 0;         ///< of a sparse mask: keys of each token
     bool passed_on = false;          ///< of a sparse mask: the layer returns the choice, which the next one gets
     bool each_image = false;         ///< of an attention: one image, or window of it, after the other
+    bool stored = false;             ///< of an attention: a dictionary of the model's keeps its keys and values
     bool packed = false;             ///< of an attention over patches: all images are one sequence
     bool hookless = false;           ///< of patches: the class does not say that they are its input embeddings
     std::int64_t image_window = 0;   ///< side of such a window in tokens of the text; 0: none
@@ -287,7 +290,7 @@ struct OpAttributes {
     bool wide_routers = false;       ///< of a loss: those logits are in fp32
     bool keeps_logits = false;       ///< of a mixture: its router's logits are a field of the model's outputs
     bool by_position = false;        ///< of a scale: by a number for each position, in fp32
-    bool in_place = false;           ///< of an add or a clip: writes its first input
+    bool in_place = false;           ///< of an add, a scale or a clip: writes its first input
     bool weight_copied = false;      ///< of a linear: autocast copies the weight at each use
     bool causal = true;
     Rows queries = Rows::positions, keys = Rows::positions;  ///< of a mask or a position bias
@@ -316,7 +319,7 @@ struct OpAttributes {
     bool expert_bias = false;
     SharedExpert shared = SharedExpert::last;
     bool shared_gate = false;        ///< the shared expert has a gate
-    bool jittered = false;           ///< of a mixture: noise multiplies its input in place, twice
+    bool jittered = false;           ///< of a mixture: noise multiplies its input in place
     bool shared_bias = false;        ///< the shared expert's modules have biases
 };
 

@@ -591,6 +591,26 @@ void Tape::rename(const Ref& tensor, TermId term, const char* what) {
     rename_storage(row(tensor).storage, term, what);
 }
 
+std::vector<Ref> Tape::saved_behind(const Ref& tensor) {
+    std::vector<Ref> out;
+    std::vector<bool> seen(nodes_.size(), false);
+    std::vector<std::int32_t> waiting{row(tensor).node};
+    while (!waiting.empty()) {
+        const std::int32_t index = waiting.back();
+        waiting.pop_back();
+        if (index < 0 || seen[at(index)]) continue;
+        seen[at(index)] = true;
+        const Node node = nodes_[at(index)];
+        for (std::int32_t i = 0; i < node.saved; ++i) {
+            const std::int32_t storage = saved_[at(node.first_saved + i)];
+            retain(storage);
+            out.push_back(Ref(this, new_tensor(storage, 0, *tensors_[at(tensor.tensor_)].dtype)));
+        }
+        for (std::int32_t i = 0; i < node.edges; ++i) waiting.push_back(edges_[at(node.first_edge + i)].node);
+    }
+    return out;
+}
+
 std::int32_t Tape::saved_count(const Ref& tensor) const {
     return storages_[at(row(tensor).storage)].saved;
 }

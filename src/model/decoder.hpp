@@ -143,6 +143,8 @@ struct LayerPlan {
     AttentionPlan attention;
     MlpPlan mlp;
     BuildBeside beside_mlp;              ///< set: a second network beside `mlp`
+    BuildBeside beside_residual;         ///< set: a network beside `mlp` that reads what is added to its result
+    bool scales_output = false;          ///< the layer's result is multiplied by a number in place
     WeightsOnly extra;                   ///< set: parameters of further modules
     /// The layer keeps the results of attention and feed-forward under names of their own until it
     /// returns (`attn_output = ...`), instead of rebinding `hidden_states`.

@@ -336,8 +336,9 @@ Block LayerBuilder::build() {
         case Arrangement::sandwich: {
             const int a = norm(attention_of_norm(x), 1);
             const int h = b.hold(b.add(x, a, "attention_residual"));
-            const int m = norm(mlp_of_norm(h, 2), 3);
-            out = b.add(h, m, "mlp_residual");
+            int m = mlp_of_norm(h, 2);
+            if (layer_.beside_residual) m = layer_.beside_residual(b, h, m);
+            out = b.add(h, norm(m, 3), "mlp_residual");
             break;
         }
         case Arrangement::inner_norm: {
@@ -375,6 +376,10 @@ Block LayerBuilder::build() {
         case Arrangement::mixer_only:
             out = b.add(x, attended(attention_of_norm(x)), "residual");
             break;
+    }
+    if (layer_.scales_output) {
+        out = b.scale(out, "layer_scalar", place::residual);
+        b.last_op().attributes.in_place = true;
     }
     if (layer_.extra) layer_.extra(b);
     b.set_checkpointable();

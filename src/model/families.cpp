@@ -716,7 +716,8 @@ constexpr Family kFamilies[] = {
      "hidden_activation=gelu_pytorch_tanh tie_word_embeddings=true attention_bias=false layer_types "
      "vocab_size_per_layer_input=262144 hidden_size_per_layer_input=256 attention_k_eq_v=false "
      "num_kv_shared_layers=0 enable_moe_block=false use_double_wide_mlp=false num_experts "
-     "num_experts_per_tok|top_k_experts moe_intermediate_size per_layer_config"},
+     "num_experts_per_tok|top_k_experts moe_intermediate_size per_layer_config sliding_window=512 "
+     "final_logit_softcapping attention_dropout=0.0 use_bidirectional_attention"},
     {"deepseek_v4",
      "DeepseekV4ForCausalLM",
      "DeepSeek-V4",

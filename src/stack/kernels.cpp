@@ -94,7 +94,7 @@ constexpr Kernel kKernels[] = {
      "transformers models/deepseek_v32/modeling_deepseek_v32.py DeepseekV32Indexer.forward, DeepseekV32Attention.forward"},
     {"torch", OpKind::softcap, "cap * tanh(x / cap)", kernel::softcap,
      "transformers models/gemma2/modeling_gemma2.py Gemma2ForCausalLM.forward"},
-    {"torch", OpKind::clip, "clamp_: keeps a copy of what it overwrites", kernel::clip,
+    {"torch", OpKind::clip, "clamp_ keeps a copy of what it overwrites, clamp what it reads", kernel::clip,
      "derivatives.yaml: clamp; transformers models/olmo/modeling_olmo.py OlmoAttention.forward"},
     {"torch", OpKind::drop_path, "x / keep, times a random number for each sample", kernel::drop_path,
      "transformers models/swin/modeling_swin.py drop_path"},

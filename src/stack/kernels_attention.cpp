@@ -76,7 +76,7 @@ void math(KernelCall& call) {
     const Dtype& type = tape.autocast() != nullptr ? *tape.autocast() : call.in(0).dtype();
     // With a mask keys and values are repeated for all query heads first [transformers
     // integrations/sdpa_attention.py use_gqa_in_sdpa], without one in here, from what was cast.
-    const bool repeated = has_mask(call);
+    const bool repeated = has_mask(call) || a.head_dim > kWidestGrouped || values_differ(a);
     const auto given = [&](std::size_t input) {
         Ref x = untransposed(call, input);
         return repeated ? repeat_heads(call, std::move(x)) : x;
@@ -325,7 +325,7 @@ void cpu_flash_attention(KernelCall& call) {
     if (values_differ(a) || (call.dropout >= 0 ? call.dropout : a.dropout) > 0) return math(call);
     Tape::FusedAttention how;
     how.lse_numel = detail::checked_mul(call.rows(call.input_tensor(0)), a.heads);
-    if (has_mask(call)) return ungrouped_attention(call, how);
+    if (has_mask(call) || a.head_dim > kWidestGrouped) return ungrouped_attention(call, how);
     finish_fused(call, call.tape.fused_attention(call.in(0), call.in(1), call.in(2), Ref(),
                                                  call.numel(call.output_tensor(0)), how));
 }

@@ -284,6 +284,30 @@ Routing route_phimoe(Mixture& m) {
     return made;
 }
 
+// models/gemma4/modeling_gemma4.py Gemma4TextRouter: of the hidden states before the feed-forward network.
+Routing route_gemma4(Mixture& m) {
+    Tape& tape = m.tape;
+    const Ref projection = m.next_parameter(), scale = m.next_parameter(), of_expert = m.next_parameter();
+    const Ref given = tape.view(m.call.in(1));
+    Ref x;
+    {
+        const Ref wide = tape.cast(given, dtype::fp32);
+        const Ref shifted = tape.add_scalar(tape.mean(tape.square(wide), m.tokens));
+        x = tape.cast(tape.mul(wide, tape.unary_saving_input(shifted, "pow")), given.dtype());
+    }
+    x = tape.mul_scalar(tape.mul(x, scale));
+    Routing made;
+    made.logits = tape.linear(x, projection, Ref(), m.tokens, m.hidden, m.a.experts);
+    const Ref probabilities = tape.softmax(made.logits, dtype::fp32);
+    Ref values;
+    top(m, probabilities, values, made.ids);
+    values = normalise(m, values);
+    made.weights = tape.mul(values, gather(tape, of_expert, made.ids, m.rows, "scale of each expert"));
+    m.call.hold_local(made.weights);
+    m.call.hold_local(made.ids);
+    return made;
+}
+
 // models/dbrx/modeling_dbrx.py DbrxRouter, DbrxFFN.route_tokens_to_experts
 Routing route_dbrx(Mixture& m) {
     Tape& tape = m.tape;
@@ -314,7 +338,7 @@ constexpr Row kRouters[] = {
     {RouterForm::afmoe, route_sigmoid},           {RouterForm::cohere, route_cohere},
     {RouterForm::cohere_sigmoid, route_cohere},   {RouterForm::ernie, route_ernie},
     {RouterForm::llama4, route_llama4},           {RouterForm::phimoe, route_phimoe},
-    {RouterForm::dbrx, route_dbrx},
+    {RouterForm::dbrx, route_dbrx},               {RouterForm::gemma4, route_gemma4},
 };
 
 }  // namespace

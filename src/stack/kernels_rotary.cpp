@@ -299,6 +299,8 @@ void latent_expand(KernelCall& call) {
 }
 
 void hf_rotary(KernelCall& call) {
+    if (call.op.outputs.size() == 1)  // before heads are transposed
+        return call.out(0, rotate(call.tape, call.in(0), call.in(1), call.in(2)));
     const Rotation rotation = call.attributes().rotation;
     if (rotation == Rotation::latent || rotation == Rotation::latent_complex || rotation == Rotation::latent_halves)
         return rotate_latent(call);
@@ -332,7 +334,7 @@ void hf_rotary(KernelCall& call) {
 
 void fused_rotary(KernelCall& call) {
     call.out(0, call.tape.view(call.in(0)));
-    call.out(1, call.tape.view(call.in(1)));
+    if (call.op.outputs.size() > 1) call.out(1, call.tape.view(call.in(1)));
 }
 
 namespace {

@@ -169,6 +169,7 @@ void BlockRun::run_op(std::size_t index) {
     tape_.set_unreached(op.reader == Reader::outputs);
     job.kernel(op.kind).run(call);
     tape_.set_grad_enabled(records);
+    if (op.attributes.stored) store(op);
     if (options_.recompute) kept_.clear();  // the outputs have what the first forward made
     call.early.reset();
     for (Ref& local : locals) locals_.emplace_back(std::move(local), scope_end(index));
@@ -193,6 +194,24 @@ void BlockRun::run_op(std::size_t index) {
         KernelCall first = call_of(later);
         early_results_[at(early_[index])] = job.kernel(later.kind).first(first);
     }
+}
+
+/// Keys and values enter a dictionary that is an argument of every layer. What runs a region again without reentrance
+/// records a graph that no backward goes through: with them it keeps all it has saved on the way to them
+/// [transformers cache_utils.py KVSharingDict; torch/utils/checkpoint.py _recomputation_hook].
+void BlockRun::store(const Op& attention) {
+    for (const std::size_t input : {std::size_t{1}, std::size_t{2}}) {
+        const Ref& tensor = tensors_[at(attention.inputs[input])];
+        stored_.push_back(tensor);
+        if (!options_.recompute) continue;
+        for (Ref& saved : tape_.saved_behind(tensor)) stored_.push_back(std::move(saved));
+    }
+}
+
+void BlockRun::drop_stored(std::vector<Event>& events) {
+    tape_.record_to(&events);
+    for (Ref& ref : stored_) ref.reset();
+    stored_.clear();
 }
 
 /// A shared tensor has been made; a recomputed one is of no interest to others.

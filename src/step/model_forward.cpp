@@ -34,6 +34,16 @@ std::size_t last_reader(const Block& block, std::size_t shared) {
     return end;
 }
 
+/// Whether the graph behind keys that a block stores refers to a shared tensor: they rotate by it.
+bool stores_rotated_by(const Block& block, std::size_t shared) {
+    if (std::none_of(block.ops.begin(), block.ops.end(), [](const Op& op) { return op.attributes.stored; })) return false;
+    return std::any_of(block.ops.begin(), block.ops.end(), [&](const Op& op) {
+        return op.kind == OpKind::rotary && std::any_of(op.inputs.begin(), op.inputs.end(), [&](int input) {
+            return block.tensors[static_cast<std::size_t>(input)].shared == static_cast<int>(shared);
+        });
+    });
+}
+
 }  // namespace
 
 RunOptions ModelPass::options(const Layer& layer, std::size_t run) const {
@@ -222,6 +232,7 @@ void ModelPass::forward(GradientMode mode, bool first_micro_batch, std::vector<S
     shared_.assign(model_.shared.size(), {});
     maker_.assign(model_.shared.size(), -1);
     read_.assign(model_.shared.size(), false);
+    stored_.clear();
 
     BlockInput input;
     bool keep_input = false;
@@ -247,6 +258,8 @@ void ModelPass::end_of_chain(std::vector<Event>& events) {
         const Visit& layer = *visits_[static_cast<std::size_t>(chain_.layer)];
         if (layer.keeps_input) layer.run->drop_input_name(events);
     }
+    for (std::size_t i = stem; i < visits_.size(); ++i)  // arguments of checkpoints stay
+        if (!visits_[i]->layer.checkpointed || !visits_[i]->recorded) visits_[i]->run->drop_stored(events);
     for (std::size_t i = 0; i < shared_.size(); ++i)
         if (maker_[i] >= chain_.stem && model_.shared[i].held != Held::until_outputs_end)
             drop_name(i, events);
@@ -300,8 +313,11 @@ void ModelPass::drop_shared_of(std::size_t group, std::vector<Event>& events) {
         const Visit& stem = *visits_[static_cast<std::size_t>(maker_[i])];
         if (!stem.single || block(stem.layer.block).input >= 0) continue;
         const std::size_t use = first_use(i);
-        const bool unread = use == groups_.size() && visits_[groups_[group].visits.front()].get() == &stem;
-        if (use == group || unread) maker_of(i).drop_shared(events, i);
+        const bool at_stem = visits_[groups_[group].visits.front()].get() == &stem;
+        const bool kept = std::any_of(visits_.begin(), visits_.end(), [&](const auto& visit) {
+            return visit->layer.checkpointed && stores_rotated_by(block(visit->layer.block), i);
+        });
+        if (kept ? at_stem : use == group || (use == groups_.size() && at_stem)) maker_of(i).drop_shared(events, i);
     }
 }
 

@@ -145,6 +145,18 @@ def indexed() -> Config:
     return config | {"index_n_heads": 2, "index_head_dim": 48, "index_topk": 96, "rope_parameters": PLAIN, "n_group": 1, "topk_group": 1}
 
 
+def gemma4() -> Config:
+    """Wider heads without a window, whose keys are values too; without inputs of each layer."""
+    config = base(head_dim=48, global_head_dim=64, num_global_key_value_heads=1, attention_k_eq_v=True)
+    config |= {"sliding_window": WINDOW, "layer_types": ["sliding_attention", "sliding_attention", "full_attention"]}
+    return config | {"hidden_size_per_layer_input": 0, "final_logit_softcapping": 30.0}
+
+
+def gemma4_moe() -> Config:
+    """Experts beside the feed-forward network."""
+    return gemma4() | {"enable_moe_block": True, "num_experts": 8, "top_k_experts": 2, "moe_intermediate_size": 176}
+
+
 CLASSES: dict[str, tuple[str, Callable[[], Config]]] = {
     "glm4-moe": ("Glm4MoeForCausalLM", glm4_moe),
     "solar-open": ("SolarOpenForCausalLM", solar_open),
@@ -169,6 +181,8 @@ CLASSES: dict[str, tuple[str, Callable[[], Config]]] = {
     "dbrx": ("DbrxForCausalLM", dbrx),
     "deepseek-v32": ("DeepseekV32ForCausalLM", indexed),
     "glm-moe-dsa": ("GlmMoeDsaForCausalLM", indexed),
+    "gemma4": ("Gemma4ForCausalLM", gemma4),
+    "gemma4-moe": ("Gemma4ForCausalLM", gemma4_moe),
     "olmoe-clip": ("OlmoeForCausalLM", lambda: base(num_experts=8, num_experts_per_tok=2, clip_qkv=8.0)),
 }
 
@@ -192,11 +206,11 @@ FORMS: list[dict[str, Any]] = [
 ]
 
 
-# The choice of an indexer goes from layer to layer, which checkpoints keep in their own ways.
-BETWEEN_LAYERS: list[dict[str, Any]] = [
-    {"batch": 3, "seq": 128, "checkpointing": "reentrant", "autocast": "bfloat16", "keep_outputs": True},
-    {"batch": 1, "seq": 192, "checkpointing": "non_reentrant", "attn_implementation": "eager", "accumulation": 2},
-]
+# The choice of an indexer goes from layer to layer, keys and values into a dictionary: checkpoints keep both in their
+# own ways.
+REENTRANT = {"batch": 3, "seq": 128, "checkpointing": "reentrant", "autocast": "bfloat16", "keep_outputs": True}
+LAZY = {"batch": 1, "seq": 192, "checkpointing": "non_reentrant", "attn_implementation": "eager", "accumulation": 2}
+BETWEEN_LAYERS: dict[str, list[dict[str, Any]]] = {"glm-moe-dsa": [REENTRANT, LAZY], "gemma4-moe": [LAZY]}
 
 
 def experts(count: int, **more: Any) -> Config:
@@ -232,7 +246,7 @@ def mixtures() -> list[dict[str, Any]]:
     """Every class in every form, and the loss of routers."""
     cases = []
     for name, (model, config) in CLASSES.items():
-        for number, training in enumerate(FORMS + (BETWEEN_LAYERS if name == "glm-moe-dsa" else [])):
+        for number, training in enumerate(FORMS + BETWEEN_LAYERS.get(name, [])):
             # Made from its config, and so in these forms alone, the class keeps the router's weight in fp32.
             if name == "hunyuan-moe" and number > 1:
                 continue
