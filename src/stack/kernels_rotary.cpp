@@ -365,8 +365,10 @@ void tables_of_directions(KernelCall& call) {
     sine = composed("sine");
     cosine = composed("cosine");
     angles.reset();
-    const Dtype& narrow = call.inputs() > 0 ? call.in(0).dtype() : call.activation_dtype();
-    const Dtype& type = a.rotation == Rotation::halves_cast ? dtype::fp32 : narrow;
+    const Ref narrow = call.inputs() > 0 ? call.in(0) : Ref();
+    const Dtype& type = a.rotation == Rotation::halves_cast ? dtype::fp32
+                        : narrow                            ? narrow.dtype()
+                                                            : call.activation_dtype();
     call.out(0, tape.cast(std::move(cosine), type));
     call.out(1, tape.cast(std::move(sine), type));
 }
