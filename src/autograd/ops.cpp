@@ -107,8 +107,10 @@ std::vector<Ref> Tape::chunk(Ref x, std::span<const std::int64_t> numels) {
 
 Ref Tape::cast(Ref x, const Dtype& type) {
     if (&x.dtype() == &type) return x;
-    Ref out = new_output(x.numel(), type, "cast");
-    NodeBuilder node(*this, "cast", {&x});
+    // A parameter may outlive the call, to the end of the caller's expression; an argument in Python does not.
+    const Ref from = std::move(x);
+    Ref out = new_output(from.numel(), type, "cast");
+    NodeBuilder node(*this, "cast", {&from});
     node.grad(0, "grad cast back");
     node.finish(out);
     return out;
@@ -288,7 +290,7 @@ Ref Tape::cat(std::span<Ref> parts) {
         if (&parts[i].dtype() == type)
             node.pass_view(i);
         else
-            node.grad(i, "grad cast back");
+            node.grad(i, "cast grad");
     }
     node.finish(out);
     return out;

@@ -73,7 +73,7 @@ Ref mask_of_math(KernelCall& call) {
 void math(KernelCall& call) {
     Tape& tape = call.tape;
     const OpAttributes& a = call.attributes();
-    const Dtype& type = tape.autocast() != nullptr ? *tape.autocast() : call.in(0).dtype();
+    const Dtype& type = computed_dtype(call);
     // With a mask keys and values are repeated for all query heads first [transformers
     // integrations/sdpa_attention.py use_gqa_in_sdpa], without one in here, from what was cast.
     const bool repeated = has_mask(call) || a.head_dim > kWidestGrouped || values_differ(a);

@@ -11,11 +11,6 @@ namespace {
 
 using ViewGradient = Tape::ViewGradient;
 
-/// What autocast or the class's narrow weights compute with.
-const Dtype& product_dtype(const KernelCall& call) {
-    return call.tape.autocast() != nullptr ? *call.tape.autocast() : call.in(0).dtype();
-}
-
 /// A factor of a product: cast by autocast, then flattened into a batch of matrices.
 Ref factor(KernelCall& call, const Ref& x) {
     Ref narrow = call.tape.autocast() != nullptr ? call.tape.cast(x, *call.tape.autocast()) : x;
@@ -88,7 +83,7 @@ void gpt_neo(KernelCall& call) {
 /// BLOOM [models/bloom/modeling_bloom.py BloomAttention.forward].
 void bloom(KernelCall& call) {
     Tape& tape = call.tape;
-    const Dtype& type = product_dtype(call);
+    const Dtype& type = computed_dtype(call);
     const std::int64_t numel = scores_numel(call);
     const Ref query = flatten(call, untransposed(call, 0));
     const Ref key = flatten(call, untransposed(call, 1), call.cached);

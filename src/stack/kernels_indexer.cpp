@@ -109,7 +109,8 @@ void sparse_mask(KernelCall& call) {
         const Ref ids = tape.fresh(keys.numel(), dtype::int64, "ids of keys");
         masked = tape.fresh(n.pairs, dtype::boolean, "keys that are not chosen");
     }
-    const Dtype& type = call.in(4).dtype();
+    const Ref given = call.in(4);
+    const Dtype& type = given.dtype();
     Ref inverted = &type == &dtype::boolean ? tape.fresh(n.pairs, type, "chosen keys") : Ref();
     call.out(0, tape.fresh(n.pairs, type, "mask"));
     inverted.reset();
