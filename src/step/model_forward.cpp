@@ -123,6 +123,7 @@ bool ModelPass::reads_first(const Run& run) {
         for (const Tensor& tensor : block(layer.block).tensors) {
             if (tensor.shared < 0) continue;
             const auto index = static_cast<std::size_t>(tensor.shared);
+            if (maker_[index] < 0) continue;  // made here
             const bool dies = shared_[index].requires_grad || (layer.checkpointed && is_argument(index));
             if (!dies || read_[index]) continue;
             read_[index] = true;
