@@ -311,6 +311,7 @@ struct OpAttributes {
     bool image_blocks = false;       ///< of a mask: the tokens of one image see each other
     bool by_key = false, by_query = false;  ///< relative positions meet queries as keys, and keys as queries
     bool softmax_in_dtype = false;   ///< the class's eager softmax keeps the scores' type (GPT-2, BERT)
+    bool cast_to_values = false;     ///< its probabilities take the values' type before dropout (GPT-2)
     Act act = Act::silu;
     NormStyle norm = NormStyle::plain;
     std::int64_t experts = 0, experts_per_token = 0, expert_width = 0, shared_width = 0;

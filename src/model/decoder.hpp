@@ -87,6 +87,7 @@ struct AttentionPlan {
     std::int64_t window = 0;
     double softcap = 0;
     bool softmax_in_dtype = false;       ///< see `OpAttributes::softmax_in_dtype`
+    bool cast_to_values = false;         ///< see `OpAttributes::cast_to_values`
     double dropout = 0;
     std::string_view output_dropout;     ///< module name; empty: none
     double output_dropout_p = 0;

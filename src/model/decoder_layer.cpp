@@ -213,6 +213,7 @@ int LayerBuilder::attention(int x, int residual) {
     attributes.dropout = a.dropout;
     attributes.bias = a.alibi;
     attributes.softmax_in_dtype = a.softmax_in_dtype;
+    attributes.cast_to_values = a.cast_to_values;
     const int mask = shared(a.window > 0 ? ids_.window_mask : ids_.full_mask);
     int context = builder_.tensor(in_attention("attention"), a.heads * attributes.value_dim);
     builder_.op(OpKind::attention, in_attention("attention"), place::attention, {q, k, v, mask},

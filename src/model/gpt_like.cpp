@@ -67,6 +67,7 @@ void configure_gpt2(ConfigReader& config, DecoderPlan& plan) {
         config.unsupported("add_cross_attention",
                            "expected a decoder without cross-attention; got true");
     plan.layer().attention.softmax_in_dtype = true;
+    plan.layer().attention.cast_to_values = true;
 }
 
 void configure_gpt_bigcode(ConfigReader& config, DecoderPlan& plan) {

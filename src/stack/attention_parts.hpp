@@ -46,6 +46,12 @@ struct HeadTensors {
 
 /// Keys and values have fewer heads than queries.
 [[nodiscard]] inline bool is_grouped(const OpAttributes& a) { return a.kv_heads > 0 && a.kv_heads != a.heads; }
+/// Falcon's one key for all heads goes to SDPA as it is. No fused kernel takes heads that are to be broadcast
+/// [models/falcon/modeling_falcon.py FalconAttention.forward; aten/src/ATen/native/transformers/sdp_utils_cpp.h
+/// check_batch_size_and_num_heads_dense].
+[[nodiscard]] inline bool broadcasts_heads(const OpAttributes& a) {
+    return a.form == AttentionForm::falcon && a.kv_heads == 1 && a.heads > 1;
+}
 /// The widest heads of which transformers leaves groups to the kernel [integrations/sdpa_attention.py
 /// use_gqa_in_sdpa].
 inline constexpr std::int64_t kWidestGrouped = 256;

@@ -40,6 +40,7 @@ void eager(KernelCall& call) {
         if (call.in(i)) scores = tape.add(scores, call.in(i));
     Ref weights =
         tape.softmax(scores, a.softmax_in_dtype ? softmax_dtype(call, scores) : dtype::fp32);
+    if (a.cast_to_values) weights = tape.cast(weights, heads.value.dtype());
     if (!a.softmax_in_dtype) weights = tape.cast(weights, heads.query.dtype());
     scores.reset();
     weights = drop_probabilities(call, std::move(weights));
@@ -76,10 +77,11 @@ void math(KernelCall& call) {
     const Dtype& type = computed_dtype(call);
     // With a mask keys and values are repeated for all query heads first [transformers
     // integrations/sdpa_attention.py use_gqa_in_sdpa], without one in here, from what was cast.
-    const bool repeated = has_mask(call) || a.head_dim > kWidestGrouped || values_differ(a);
+    const bool broadcast = broadcasts_heads(a);
+    const bool repeated = broadcast || has_mask(call) || a.head_dim > kWidestGrouped || values_differ(a);
     const auto given = [&](std::size_t input) {
         Ref x = untransposed(call, input);
-        return repeated ? repeat_heads(call, std::move(x)) : x;
+        return repeated && !broadcast ? repeat_heads(call, std::move(x)) : x;
     };
     const Ref key = given(1), value = given(2);
     // Arguments, as autocast passes them on.
@@ -102,7 +104,8 @@ void math(KernelCall& call) {
     {
         Ref scaled = tape.mul_scalar(k);
         Ref left = flatten(call, q, a.head_major);
-        Ref right = flatten(call, std::move(scaled), a.head_major || call.cached || copied);
+        Ref right = broadcast ? tape.repeat(std::move(scaled), detail::checked_mul(k.numel(), a.heads))
+                              : flatten(call, std::move(scaled), a.head_major || call.cached || copied);
         scores = tape.matmul(std::move(left), std::move(right), scores_numel(call));
     }
     if (mask) scores = tape.add_in_place(std::move(scores), mask);
@@ -112,7 +115,8 @@ void math(KernelCall& call) {
     const Ref returned = tape.cast(weights, type);
     Ref out;
     {
-        Ref right = flatten(call, v, a.transposed || copied);
+        Ref right = broadcast ? tape.repeat(v, detail::checked_mul(v.numel(), a.heads))
+                              : flatten(call, v, a.transposed || copied);
         out = tape.matmul(std::move(weights), std::move(right), call.numel(call.output_tensor(0)));
     }
     out = tape.view(std::move(out), ViewGradient::copy);
@@ -322,7 +326,7 @@ void cpu_flash_attention(KernelCall& call) {
     const OpAttributes& a = call.attributes();
     // The CPU's fused kernel has no dropout and one width of heads [sdp_utils_cpp.cpp use_flash_attention_cpp:
     // check_for_dropout, check_head_dim_size_cpp].
-    if (values_differ(a) || (call.dropout >= 0 ? call.dropout : a.dropout) > 0) return math(call);
+    if (values_differ(a) || broadcasts_heads(a) || (call.dropout >= 0 ? call.dropout : a.dropout) > 0) return math(call);
     Tape::FusedAttention how;
     how.lse_numel = detail::checked_mul(call.rows(call.input_tensor(0)), a.heads);
     if (has_mask(call) || a.head_dim > kWidestGrouped) return ungrouped_attention(call, how);

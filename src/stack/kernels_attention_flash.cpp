@@ -61,6 +61,7 @@ Sdpa sdpa_choice(const KernelCall& call) {
     const OpAttributes& a = call.attributes();
     const bool one_width = !values_differ(a) && a.head_dim <= kWidestHead;
     const bool half = computed_dtype(call).bits <= 16;
+    if (broadcasts_heads(a)) return Sdpa::math;
     if (!has_mask(call) && half && one_width) return Sdpa::flash;
     // Groups are left to the kernel where no mask and no width speaks against it [transformers
     // integrations/sdpa_attention.py use_gqa_in_sdpa]; on CUDA flash and math alone know them
