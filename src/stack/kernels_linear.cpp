@@ -154,7 +154,6 @@ Ref product(const LinearModule& module) {
         if (call.attributes().weight_copied && call.tape.autocast() != nullptr)
             weight = call.tape.cast(std::move(weight), *call.tape.autocast());
         Ref x = module.x;
-        if (call.attributes().cast_to_weight) x = call.tape.cast(std::move(x), weight.dtype());
         // A cast fills the gaps.
         if (call.attributes().strided && call.tape.autocast() == nullptr && call.extents.images > 1)
             return linear_of_strided(call.tape, std::move(x), std::move(weight), module.bias(),
@@ -282,6 +281,9 @@ void run(KernelCall& call, bool keeps_inputs) {
     const Adapter* adapter = call.op.adapter ? &*call.op.adapter : nullptr;
     const std::size_t own = adapter != nullptr ? static_cast<std::size_t>(adapter->a) : call.parameters();
     const Tensor& input = call.input_tensor(0);
+    // Under the same name [models/t5/modeling_t5.py T5DenseGatedActDense.forward].
+    if (call.attributes().cast_to_weight)
+        call.rebind_input(0, call.tape.cast(call.in(0), call.parameter(0).dtype()));
     call.out(0, run_linear({.call = call, .x = call.in(0), .biased = own > 1, .rows = call.rows(input),
                             .in = input.width, .out = call.output_tensor(0).width, .adapter = adapter,
                             .keeps = keeps_inputs}));
