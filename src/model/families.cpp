@@ -1462,7 +1462,7 @@ constexpr Family kFamilies[] = {
      kStoredMinimaxM3Vl},
     {"bert",
      "BertForMaskedLM BertModel BertForPreTraining BertForSequenceClassification BertForTokenClassification "
-     "BertForQuestionAnswering",
+     "BertForQuestionAnswering BertForNextSentencePrediction",
      "BERT and the embedding models of its class (BGE, E5, GTE, Arctic Embed, ...)",
      "transformers 5.24 models/bert",
      build_encoder_family<configure_bert>,
@@ -1517,7 +1517,7 @@ constexpr Family kFamilies[] = {
      build_encoder_family<configure_distilbert>,
      "vocab_size=30522 max_position_embeddings=512 num_hidden_layers|n_layers=6 "
      "num_attention_heads|n_heads=12 hidden_size|dim=768 hidden_dim=3072 activation=gelu "
-     "tie_word_embeddings=true dropout=0.1 attention_dropout=0.1"},
+     "tie_word_embeddings=true dropout=0.1 attention_dropout=0.1 qa_dropout=0.1"},
     {"albert",
      "AlbertForMaskedLM AlbertModel AlbertForPreTraining AlbertForSequenceClassification "
      "AlbertForTokenClassification AlbertForQuestionAnswering",
@@ -1538,7 +1538,7 @@ constexpr Family kFamilies[] = {
      "hidden_dropout_prob=0.1 attention_probs_dropout_prob=0.1 tie_word_embeddings=true"},
     {"ernie",
      "ErnieForMaskedLM ErnieModel ErnieForSequenceClassification ErnieForTokenClassification "
-     "ErnieForQuestionAnswering ErnieForPreTraining",
+     "ErnieForQuestionAnswering ErnieForPreTraining ErnieForNextSentencePrediction",
      "ERNIE 1 to 3",
      "transformers 5.24 models/ernie",
      build_encoder_family<configure_ernie>,
@@ -1576,7 +1576,7 @@ constexpr Family kFamilies[] = {
      "num_attention_heads=24 intermediate_size=6144 max_position_embeddings=512 "
      "type_vocab_size=0 relative_attention=false max_relative_positions=-1 position_buckets=-1 "
      "position_biased_input=true pos_att_type norm_rel_ebd=none share_att_key=false "
-     "conv_kernel_size=0 conv_groups=1 hidden_act=gelu hidden_dropout_prob=0.1 "
+     "conv_kernel_size=0 conv_groups=1 conv_act=tanh hidden_act=gelu hidden_dropout_prob=0.1 "
      "attention_probs_dropout_prob=0.1 tie_word_embeddings=true"},
     {"deberta",
      "DebertaForMaskedLM DebertaModel DebertaForSequenceClassification DebertaForTokenClassification "
@@ -1590,7 +1590,8 @@ constexpr Family kFamilies[] = {
      "position_biased_input=true pos_att_type hidden_act=gelu hidden_dropout_prob=0.1 "
      "attention_probs_dropout_prob=0.1 tie_word_embeddings=true legacy=true"},
     {"modernbert",
-     "ModernBertForMaskedLM ModernBertModel ModernBertForSequenceClassification",
+     "ModernBertForMaskedLM ModernBertModel ModernBertForSequenceClassification ModernBertForTokenClassification "
+     "ModernBertForQuestionAnswering",
      "ModernBERT",
      "transformers 5.24 models/modernbert",
      build_modernbert,
@@ -1769,7 +1770,8 @@ constexpr Family kFamilies[] = {
      "transformers 5.24 models/swin",
      build_parts_family<configure_swin>,
      "patch_size=4 num_channels=3 embed_dim=96 depths=[2,2,6,2] num_heads=[3,6,12,24] "
-     "window_size=7 mlp_ratio=4.0 qkv_bias=true use_absolute_embeddings=false",
+     "window_size=7 mlp_ratio=4.0 qkv_bias=true use_absolute_embeddings=false image_size=224 hidden_act=gelu "
+     "hidden_dropout_prob=0.0 attention_probs_dropout_prob=0.0 drop_path_rate=0.1",
      kStoredSwin},
     {"swinv2",
      "Swinv2ForImageClassification Swinv2Model",

@@ -12,124 +12,12 @@ namespace {
 
 constexpr Component kVision = Component::vision;
 
-/// Sizes of a layer of the vision transformer (arXiv:2010.11929).
-struct Vit {
-    std::int64_t hidden = 1, width = 1;
-    bool qkv_bias = true;
-};
-
-void vit_attention(BlockBuilder& b, std::int64_t hidden, bool qkv_bias) {
-    for (const std::string_view name : {"q_proj", "k_proj", "v_proj"})
-        b.linear_weights(join("attention", name), hidden, hidden, qkv_bias, kVision);
-    b.linear_weights("attention.o_proj", hidden, hidden, true, kVision);
-}
-
-void vit_layer(BlockBuilder& b, const Vit& vit) {
-    vit_attention(b, vit.hidden, vit.qkv_bias);
-    b.linear_weights("mlp.fc1", vit.hidden, vit.width, true, kVision);
-    b.linear_weights("mlp.fc2", vit.width, vit.hidden, true, kVision);
-    b.norm_weights("layernorm_before", vit.hidden, norms::layer, kVision);
-    b.norm_weights("layernorm_after", vit.hidden, norms::layer, kVision);
-}
-
 /// The text decoder of BLIP.
 struct BlipText {
     std::int64_t hidden = 1, width = 1, layers = 1, vocabulary = 1, positions = 1;
 };
 
 }  // namespace
-
-namespace {
-
-/// Parameters of a layer of either version, and where it normalises merged patches.
-struct SwinVersion {
-    std::string_view name;
-    void (*layer)(BlockBuilder& builder, const Vit& vit, std::int64_t window, std::int64_t heads);
-    bool norm_before_merging = true;
-};
-
-void swin_layer(BlockBuilder& b, const Vit& vit, std::int64_t window, std::int64_t heads) {
-    vit_layer(b, vit);
-    b.parameter("attention.relative_position_bias.relative_position_bias_table",
-                {(2 * window - 1) * (2 * window - 1), heads}, kVision);
-}
-
-/// Scores are cosines, scaled, and a network of two layers makes the bias of relative positions.
-void swinv2_layer(BlockBuilder& b, const Vit& vit, std::int64_t, std::int64_t heads) {
-    constexpr std::int64_t kInner = 512;
-    const std::string path = "attention.self";
-    b.parameter(path + ".logit_scale", {heads, 1, 1}, kVision);
-    b.linear_weights(path + ".continuous_position_bias_mlp.0", 2, kInner, true, kVision);
-    b.linear_weights(path + ".continuous_position_bias_mlp.2", kInner, heads, false, kVision);
-    b.linear_weights(path + ".query", vit.hidden, vit.hidden, vit.qkv_bias, kVision);
-    b.linear_weights(path + ".key", vit.hidden, vit.hidden, false, kVision);
-    b.linear_weights(path + ".value", vit.hidden, vit.hidden, vit.qkv_bias, kVision);
-    b.linear_weights("attention.output.dense", vit.hidden, vit.hidden, true, kVision);
-    b.norm_weights("layernorm_before", vit.hidden, norms::layer, kVision);
-    b.linear_weights("intermediate.dense", vit.hidden, vit.width, true, kVision);
-    b.linear_weights("output.dense", vit.width, vit.hidden, true, kVision);
-    b.norm_weights("layernorm_after", vit.hidden, norms::layer, kVision);
-}
-
-void add_swin(ConfigReader& config, Parts& parts, const SwinVersion& version) {
-    const std::int64_t embedding = config.size("embed_dim", kLargestCount);
-    const std::vector<std::int64_t> depths = config.sizes("depths");
-    const std::vector<std::int64_t> heads = config.sizes("num_heads");
-    constexpr std::size_t kMostStages = 8;
-    if (depths.empty() || depths.size() > kMostStages || heads.size() != depths.size()) {
-        if (config.diagnostics().empty())
-            config.invalid("depths", "expected as many entries as num_heads, from 1 to 8");
-        return;
-    }
-    const std::int64_t window = config.size("window_size", kLargestCount);
-    const double ratio = config.number("mlp_ratio");
-    const std::int64_t channels = config.size("num_channels", kLargestCount);
-    const std::int64_t patch = config.size("patch_size", kLargestCount);
-    const bool bias = config.flag("qkv_bias");
-    const bool bare = parts.is("Model");
-    const std::string base = bare ? "" : fmt::format("{}.", version.name);
-    if (config.flag("use_absolute_embeddings"))
-        config.unsupported("use_absolute_embeddings", "expected false; got true");
-    if (!(ratio > 0 && ratio < 64)) {
-        config.invalid("mlp_ratio", "expected a ratio above 0 and below 64");
-        return;
-    }
-    parts.add(base, "patch embedding", [&](BlockBuilder& b) {
-        convolution(b, "embeddings.patch_embeddings.projection", embedding, channels, {patch, patch},
-                    true);
-        b.norm_weights("embeddings.norm", embedding, norms::layer, kVision);
-    });
-    for (std::size_t stage = 0; stage < depths.size(); ++stage) {
-        Vit vit;
-        vit.hidden = embedding << stage;
-        vit.width = static_cast<std::int64_t>(static_cast<double>(vit.hidden) * ratio);
-        vit.qkv_bias = bias;
-        const std::string layer = fmt::format("{}encoder.layers.{}.", base, stage);
-        parts.add(layer + "blocks.{}.", "vision layer", [&](BlockBuilder& b) {
-            version.layer(b, vit, window, heads[stage]);
-        }, depths[stage]);
-        if (stage + 1 < depths.size())
-            parts.add(layer, "merging", [&](BlockBuilder& b) {
-                b.linear_weights("downsample.reduction", 4 * vit.hidden, 2 * vit.hidden, false,
-                                 kVision);
-                b.norm_weights("downsample.norm", (version.norm_before_merging ? 4 : 2) * vit.hidden, norms::layer,
-                               kVision);
-            });
-    }
-    const std::int64_t features = embedding << (depths.size() - 1);
-    parts.add(base, "vision norm", [&](BlockBuilder& b) {
-        b.norm_weights("layernorm", features, norms::layer, kVision);
-    });
-    if (!bare)
-        parts.add("", "head", [&](BlockBuilder& b) {
-            b.linear_weights("classifier", features, parts.labels(), true, Component::head);
-        });
-}
-
-}  // namespace
-
-void configure_swin(ConfigReader& config, Parts& parts) { add_swin(config, parts, {"swin", swin_layer, true}); }
-void configure_swinv2(ConfigReader& config, Parts& parts) { add_swin(config, parts, {"swinv2", swinv2_layer, false}); }
 
 namespace {
 

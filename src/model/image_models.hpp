@@ -1,6 +1,6 @@
 #pragma once
 
-/// Image classifiers and encoders: parameters only.
+/// Image classifiers and encoders; of all but Swin parameters only.
 
 #include "model/parts.hpp"
 

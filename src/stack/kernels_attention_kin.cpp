@@ -10,12 +10,6 @@ namespace membudget::kernel {
 
 namespace {
 
-/// What a product of matrices gets of a tensor of heads.
-Ref factor(KernelCall& call, const Ref& x, bool written = false) {
-    Ref narrow = call.tape.autocast() != nullptr ? call.tape.cast(x, *call.tape.autocast()) : x;
-    return flatten(call, std::move(narrow), written);
-}
-
 /// query @ key, where the key is looked at first.
 Ref scores_of(KernelCall& call, const Ref& query, const Ref& key, bool written = false) {
     Ref right = factor(call, key, written);

@@ -140,8 +140,11 @@ void split(KernelCall& call) {
         return split_falcon(call);
     if (call.attributes().same) {
         Ref whole = call.inputs() > 0 ? call.in(0) : call.parameter(0);
+        if (!call.attributes().sliced) return call.out(0, std::move(whole));
         // Sliced, all of it is a view of its own.
-        return call.out(0, call.attributes().sliced ? call.tape.view(std::move(whole)) : std::move(whole));
+        const std::int64_t numel = call.numel(call.output_tensor(0));
+        return call.out(0, numel < whole.numel() ? call.tape.slice(std::move(whole), numel)
+                                                 : call.tape.view(std::move(whole)));
     }
     if (call.attributes().sliced) {
         for (std::size_t i = 0; i < call.op.outputs.size(); ++i)

@@ -1,6 +1,8 @@
 #include "stack/kernels.hpp"
 
+#include <array>
 #include <cstdint>
+#include <vector>
 
 #include "stack/attention_parts.hpp"
 
@@ -86,6 +88,25 @@ void masked_lm_loss(KernelCall& call) {
     if (call.attributes().widened) logits = call.tape.cast(std::move(logits), dtype::fp32);
     call.out(0, call.tape.cross_entropy(logits, Ref(), call.rows(call.input_tensor(0)),
                                         call.input_tensor(0).width));
+}
+
+void span_loss(KernelCall& call) {
+    Tape& tape = call.tape;
+    const Extents& e = call.extents;
+    const std::int64_t each = call.rows(call.input_tensor(0));
+    const std::array<std::int64_t, 2> numels{each, each};
+    std::array<Ref, 2> logits;
+    {
+        const std::vector<Ref> columns = tape.chunk(call.in(0), numels);
+        for (std::size_t i = 0; i < logits.size(); ++i) logits[i] = tape.copy(columns[i]);
+    }
+    std::array<Ref, 2> positions, losses;
+    for (Ref& position : positions) position = tape.fresh(e.batch, dtype::int64, "clamped positions");
+    for (std::size_t i = 0; i < logits.size(); ++i) {
+        call.keep_as_output(logits[i]);
+        losses[i] = tape.cross_entropy(logits[i], positions[i], e.batch, e.sequence);
+    }
+    call.out(0, tape.mul_scalar(tape.add(losses[0], losses[1])));
 }
 
 void classification_loss(KernelCall& call) {

@@ -129,7 +129,7 @@ def bert(d: Dims, **more: Any) -> Config:
     }
 
 
-def _distilbert(d: Dims) -> Config:
+def distilbert(d: Dims) -> Config:
     return {
         "dim": d.hidden,
         "hidden_dim": 4 * d.hidden,
@@ -138,6 +138,22 @@ def _distilbert(d: Dims) -> Config:
         "vocab_size": d.vocab,
         "dropout": d.dropout,
         "attention_dropout": d.dropout,
+    }
+
+
+def modernbert(d: Dims) -> Config:
+    return {
+        "hidden_size": d.hidden,
+        "intermediate_size": d.intermediate,
+        "num_hidden_layers": d.layers,
+        "num_attention_heads": d.heads,
+        "vocab_size": d.vocab,
+        "local_attention": 64,
+        "pad_token_id": 0,
+        "bos_token_id": 1,
+        "eos_token_id": 2,
+        "cls_token_id": 1,
+        "sep_token_id": 2,
     }
 
 
@@ -429,7 +445,7 @@ ARCHITECTURES: dict[str, Architecture] = {
     "smollm3": Architecture("SmolLM3ForCausalLM", "decoder", llama),
     "bert": Architecture("BertForMaskedLM", "encoder", bert, dropout=True, lora_targets=("query", "value")),
     "roberta": Architecture("RobertaForMaskedLM", "encoder", bert, dropout=True),
-    "distilbert": Architecture("DistilBertForMaskedLM", "encoder", _distilbert, dropout=True),
+    "distilbert": Architecture("DistilBertForMaskedLM", "encoder", distilbert, dropout=True),
     "albert": Architecture(
         "AlbertForMaskedLM", "encoder", lambda d: bert(d, embedding_size=d.hidden // 2), checkpointing=False
     ),
@@ -442,23 +458,7 @@ ARCHITECTURES: dict[str, Architecture] = {
         lambda d: bert(d, relative_attention=True, pos_att_type=["p2c", "c2p"], type_vocab_size=0),
         attention=("eager",),
     ),
-    "modernbert": Architecture(
-        "ModernBertForMaskedLM",
-        "encoder",
-        lambda d: {
-            "hidden_size": d.hidden,
-            "intermediate_size": d.intermediate,
-            "num_hidden_layers": d.layers,
-            "num_attention_heads": d.heads,
-            "vocab_size": d.vocab,
-            "local_attention": 64,
-            "pad_token_id": 0,
-            "bos_token_id": 1,
-            "eos_token_id": 2,
-            "cls_token_id": 1,
-            "sep_token_id": 2,
-        },
-    ),
+    "modernbert": Architecture("ModernBertForMaskedLM", "encoder", modernbert),
     "t5": Architecture("T5ForConditionalGeneration", "encoder-decoder", t5, attention=("eager",), dropout=True),
     "t5-gated": Architecture(
         "T5ForConditionalGeneration",

@@ -432,7 +432,7 @@ FAMILIES = (
         {"hidden_size": 64, "num_hidden_layers": 3, "vocab_size": 120},
         {"attention_hidden_size": [32], "intermediate_size": [96], **TIED},
     ),
-    Family("bert", "BertForMaskedLM BertModel BertForPreTraining BertForSequenceClassification BertForTokenClassification BertForQuestionAnswering", BERT, {**TIED, "type_vocab_size": [1]}),
+    Family("bert", "BertForMaskedLM BertModel BertForPreTraining BertForSequenceClassification BertForTokenClassification BertForQuestionAnswering BertForNextSentencePrediction", BERT, {**TIED, "type_vocab_size": [1]}),
     Family("roberta", "RobertaForMaskedLM RobertaModel RobertaForSequenceClassification RobertaForTokenClassification RobertaForQuestionAnswering", BERT, {**TIED, "type_vocab_size": [1]}),
     Family("xlm-roberta", "XLMRobertaForMaskedLM", BERT, TIED),
     Family("camembert", "CamembertForMaskedLM", BERT, TIED),
@@ -459,7 +459,7 @@ FAMILIES = (
     ),
     Family(
         "modernbert",
-        "ModernBertForMaskedLM ModernBertModel ModernBertForSequenceClassification",
+        "ModernBertForMaskedLM ModernBertModel ModernBertForSequenceClassification ModernBertForTokenClassification ModernBertForQuestionAnswering",
         {**DECODER, "bos_token_id": 0, "eos_token_id": 0, "cls_token_id": 0, "sep_token_id": 0},
         {"norm_bias": [True], "decoder_bias": [False], "classifier_bias": [True], **BIAS, **MLP_BIAS, **TIED},
     ),

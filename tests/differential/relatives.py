@@ -6,7 +6,21 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
-from architectures import Config, Dims, Inputs, bart, bert, image_inputs, latent, llama, t5, vit_classes, with_head_dim
+from architectures import (
+    Config,
+    Dims,
+    Inputs,
+    bart,
+    bert,
+    distilbert,
+    image_inputs,
+    latent,
+    llama,
+    modernbert,
+    t5,
+    vit_classes,
+    with_head_dim,
+)
 
 CPU_OPTIMIZER: dict[str, Any] = {"name": "AdamW", "implementation": "for-loop", "options": {}}
 SGD: dict[str, Any] = {"name": "SGD", "implementation": "for-loop", "options": {"lr": 0.001}}
@@ -25,6 +39,7 @@ class Family:
     padding: bool = True
     dropout: bool = False
     lora: bool = False
+    wide: bool = False  # the class computes in fp32 alone
 
 
 # Sizes and training of each form; dropout where the class has it, masks where it takes them.
@@ -47,6 +62,47 @@ ADAPTED: tuple[dict[str, Any], dict[str, Any]] = (
 )
 
 
+def relative_positions(d: Dims, **more: Any) -> Config:
+    """DeBERTa, in one form with one kind of scores of positions alone."""
+    kinds = ["p2c"] if d.batch == 2 else ["c2p", "p2c"]
+    return bert(d, relative_attention=True, pos_att_type=kinds, type_vocab_size=0, max_relative_positions=128, **more)
+
+
+def token_labels(d: Dims) -> Inputs:
+    """A class of each token."""
+    shape = [d.batch, d.seq]
+    return {"input_ids": {"shape": shape, "low": 3, "high": d.vocab}, "labels": {"shape": shape, "high": 3}}
+
+
+def spans(d: Dims) -> Inputs:
+    """The first and the last token of an answer."""
+    positions = {"shape": [d.batch], "high": d.seq}
+    ids = {"shape": [d.batch, d.seq], "low": 3, "high": d.vocab}
+    return {"input_ids": ids, "start_positions": positions, "end_positions": positions}
+
+
+def next_sentence(d: Dims) -> Inputs:
+    """One of two classes of each sequence."""
+    ids = {"shape": [d.batch, d.seq], "low": 3, "high": d.vocab}
+    return {"input_ids": ids, "labels": {"shape": [d.batch], "high": 2}}
+
+
+def swin(d: Dims) -> Config:
+    """Three stages, of which some grids are padded to whole windows, and one has an odd side."""
+    return {
+        "image_size": 224 if d.batch == 3 else 200,
+        "patch_size": 8,
+        "embed_dim": 64,
+        "depths": [2, 4, 2],
+        "num_heads": [2, 4, 8],
+        "window_size": 7,
+        "hidden_dropout_prob": d.dropout,
+        "attention_probs_dropout_prob": d.dropout,
+        "drop_path_rate": 0.1 if d.dropout > 0 else 0.0,
+        "num_labels": 10,
+    }
+
+
 FAMILIES: dict[str, Family] = {
     # Encoders.
     "mpnet": Family("MPNetForMaskedLM", bert, eager_only=True, checkpointing=False, dropout=True),
@@ -58,6 +114,36 @@ FAMILIES: dict[str, Family] = {
         dropout=True,
     ),
     "roformer": Family("RoFormerForMaskedLM", bert, eager_only=True, dropout=True),
+    "deberta": Family("DebertaForMaskedLM", relative_positions, eager_only=True, dropout=True, wide=True),
+    "deberta-v2-conv": Family(
+        "DebertaV2ForMaskedLM",
+        lambda d: relative_positions(d, position_buckets=64, norm_rel_ebd="layer_norm", share_att_key=True)
+        | {"conv_kernel_size": 3, "conv_act": "gelu" if d.batch == 1 else "tanh"},
+        eager_only=True,
+        dropout=True,
+    ),
+    # What encoders are fine-tuned for.
+    "bert-tokens": Family(
+        "BertForTokenClassification", lambda d: bert(d, num_labels=9), token_labels, padding=False, dropout=True
+    ),
+    "bert-spans": Family("BertForQuestionAnswering", bert, spans, padding=False, dropout=True),
+    "bert-next": Family("BertForNextSentencePrediction", bert, next_sentence, padding=False, dropout=True),
+    "distilbert-spans": Family(
+        "DistilBertForQuestionAnswering",
+        lambda d: distilbert(d) | {"qa_dropout": d.dropout},
+        spans,
+        padding=False,
+        dropout=True,
+    ),
+    "modernbert-tokens": Family(
+        "ModernBertForTokenClassification", lambda d: modernbert(d) | {"num_labels": 9}, token_labels, padding=False
+    ),
+    "modernbert-mean": Family(
+        "ModernBertForSequenceClassification",
+        lambda d: modernbert(d) | {"classifier_pooling": "mean", "num_labels": 3},
+        next_sentence,
+        padding=False,
+    ),
     # Decoders.
     "seed-oss": Family("SeedOssForCausalLM", lambda d: with_head_dim(d, attention_dropout=d.dropout), dropout=True),
     "ernie4-5": Family("Ernie4_5ForCausalLM", with_head_dim),
@@ -160,6 +246,14 @@ FAMILIES: dict[str, Family] = {
     "blenderbot-small": Family("BlenderbotSmallForConditionalGeneration", bart, dropout=True),
     "mbart": Family("MBartForConditionalGeneration", bart, dropout=True),
     # Images.
+    "swin": Family(
+        "SwinForImageClassification",
+        swin,
+        lambda d: image_inputs(replace(d, image=224 if d.batch == 3 else 200)),
+        padding=False,
+        checkpointing=False,
+        dropout=True,
+    ),
     "dinov2-registers": Family(
         "Dinov2WithRegistersForImageClassification",
         lambda d: vit_classes(d, mlp_ratio=4, drop_path_rate=0.1 if d.batch == 2 else 0.0),
@@ -174,7 +268,7 @@ def _case(name: str, family: Family, form: tuple[dict[str, Any], dict[str, Any]]
     dims = replace(DIMS, **sizes)
     if not family.dropout:
         dims = replace(dims, dropout=0.0)
-    if family.inputs(dims) is not None:
+    if "pixel_values" in (family.inputs(dims) or {}):
         dims = replace(dims, batch=max(2, dims.batch))  # of one image, what is expanded for each is not summed
     chosen = {"attn_implementation": "sdpa", "keep_outputs": True, "batch": dims.batch, "seq": dims.seq} | training
     if family.eager_only:
@@ -183,6 +277,8 @@ def _case(name: str, family: Family, form: tuple[dict[str, Any], dict[str, Any]]
         chosen["checkpointing"] = "none"
     if not family.padding:
         chosen["padding_mask"] = False
+    if family.wide:
+        chosen |= {"param_dtype": "float32", "autocast": None}
     case = {"architecture": name, "model": family.model, "config": family.config(dims), "training": chosen}
     inputs = family.inputs(dims)
     return case | ({} if inputs is None else {"inputs": inputs})
