@@ -198,6 +198,7 @@ enum class Rotation {
     latent_complex,  ///< DeepSeek-V2: the same as complex products in fp32
     latent_halves,   ///< MiniCPM3: the same with halves
     complex,      ///< Llama 4: complex products in fp32, before heads are transposed
+    of_patches,   ///< DINOv3: halves, but not of the tokens before the patches
 };
 
 /// Who writes the attention of a class.
@@ -217,6 +218,9 @@ enum class AttentionForm {
     xglm,         ///< no choice: batches of heads are laid out first
     returned,     ///< no choice: RoFormer, RemBERT, whose layers return the probabilities
     mpnet,        ///< no choice: a position bias is added in place
+    blip,         ///< no choice: as RoFormer, but the layers keep the probabilities
+    cosine,       ///< no choice: Swin v2, cosines of queries and keys; parameters: scale, weight and bias, then weight
+                  ///< of the network that makes the bias of a window
     mimo,     ///< the same, in the layers that have such scores; names are bound anew
 };
 /// How a class routes tokens to experts.
@@ -259,7 +263,7 @@ enum class Problem {
            form == AttentionForm::disentangled || form == AttentionForm::disentangled_joined ||
            form == AttentionForm::granite_swa ||
            form == AttentionForm::openai_gpt || form == AttentionForm::xglm || form == AttentionForm::returned ||
-           form == AttentionForm::mpnet;
+           form == AttentionForm::mpnet || form == AttentionForm::blip || form == AttentionForm::cosine;
 }
 
 /// The numbers an op needs beyond its tensors. Only the fields of its kind mean something.
@@ -289,6 +293,7 @@ struct OpAttributes {
     std::int64_t windows = 0;        ///< of an attention over images: each is cut into so many; 0: into none
     std::int64_t image_window = 0;   ///< side of such a window in tokens of the text; 0: none
     bool masked = false;             ///< of a mean: over the tokens of each sequence that are no padding
+    bool shifted = false;            ///< of a loss over words: each token's label is the next token
     bool widened = false;            ///< of a loss: the logits are cast to fp32 first
     std::int64_t routers = 0;        ///< of a loss: so many routers' logits join it, to even out the experts' load
     bool wide_routers = false;       ///< of a loss: those logits are in fp32
@@ -406,6 +411,7 @@ struct ImageShape {
     /// Of a tower that takes images of any size: side of a patch in pixels, and how many patches a token of
     /// the text has on each side; else 0. Then the job says how large the images are.
     std::int64_t patch = 0, merge = 0;
+    bool one_each = false;      ///< each sequence has one image
     /// Heights and widths, one of which an image of any size is fitted into and cut into tiles of `height` x
     /// `width`; one more tile is the whole image. Empty: none are cut.
     std::vector<std::pair<std::int64_t, std::int64_t>> grids{};

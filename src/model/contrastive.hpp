@@ -53,8 +53,8 @@ struct ContrastiveVision : ContrastiveTower {
 
 /// The beginning of the image encoder, under `prefix`.
 [[nodiscard]] Block contrastive_vision_stem(const ContrastiveVision& vision);
-/// A layer of it.
-[[nodiscard]] Block contrastive_vision_layer(const ContrastiveVision& vision);
+/// A layer of it; `named`: its input is this tensor of `Model::shared` too.
+[[nodiscard]] Block contrastive_vision_layer(const ContrastiveVision& vision, const Tensor* named = nullptr);
 /// The ops of a layer inside a block that is not a layer, under the module `name`, from `x`.
 int add_vision_layer(BlockBuilder& builder, const ContrastiveVision& vision, std::string_view name, int x);
 /// Parameters alone: SigLIP's pooling by attention.

@@ -265,17 +265,22 @@ int HeadBuilder::detector(int x) {
 }
 
 int HeadBuilder::classes(int x) {
-    int y = -1;
+    if (!plan_.classifier_dense && plan_.pre_classifier.empty()) {
+        const int y = builder_.dropout(pooled(x), "dropout", plan_.hidden_dropout, place::head);
+        return builder_.linear(y, plan_.classifier, labels_, true, place::head);
+    }
+    const int first = builder_.tensor("first_token", plan_.hidden, Rows::batch);
+    builder_.op(OpKind::split, "first_token", place::head, {x}, {first});
     if (plan_.classifier_dense) {
-        const int first = builder_.tensor("first_token", plan_.hidden, Rows::batch);
-        builder_.op(OpKind::split, "first_token", place::head, {x}, {first});
-        y = builder_.dropout(first, join(plan_.classifier, "dropout"), plan_.hidden_dropout,
+        int y = builder_.dropout(first, join(plan_.classifier, "dropout"), plan_.hidden_dropout,
                              place::head);
         y = builder_.linear(y, join(plan_.classifier, "dense"), plan_.hidden, true, place::head);
         y = builder_.activation(y, join(plan_.classifier, "activation"), Act::tanh, place::head);
         return builder_.linear(y, join(plan_.classifier, "out_proj"), labels_, true, place::head);
     }
-    y = builder_.dropout(pooled(x), "dropout", plan_.hidden_dropout, place::head);
+    int y = builder_.linear(first, plan_.pre_classifier, plan_.hidden, true, place::head);
+    y = builder_.activation(y, "relu", Act::relu, place::head);
+    y = builder_.hold(builder_.dropout(y, "dropout", plan_.classifier_dropout, place::head));
     return builder_.linear(y, plan_.classifier, labels_, true, place::head);
 }
 
@@ -495,6 +500,8 @@ void configure_distilbert(ConfigReader& config, EncoderPlan& plan) {
     plan.hidden_dropout = config.probability("dropout");
     plan.attention_dropout_p = config.probability("attention_dropout");
     plan.span_dropout = config.probability("qa_dropout");
+    plan.pre_classifier = "pre_classifier";
+    plan.classifier_dropout = config.probability("seq_classif_dropout");
     plan.tied = config.flag("tie_word_embeddings");
 }
 

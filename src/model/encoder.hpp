@@ -66,6 +66,8 @@ struct EncoderPlan {
     std::string_view next_sentence = "cls.seq_relationship";
     std::string_view discriminator;          ///< ELECTRA: dense layers of the detector of replacements
     std::string_view classifier = "classifier";
+    std::string_view pre_classifier;         ///< DistilBERT: a linear module and a ReLU before the classifier; empty: none
+    double classifier_dropout = 0;           ///< behind it
     bool classifier_dense = false;           ///< RoBERTa: `classifier.dense`, `classifier.out_proj`
     std::string step_unsupported;
     std::int64_t task_rows = 0;              ///< ERNIE: embeddings of tasks; 0: none

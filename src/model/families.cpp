@@ -1511,13 +1511,15 @@ constexpr Family kFamilies[] = {
      "type_vocab_size=2 tie_word_embeddings=true hidden_dropout_prob=0.1 "
      "attention_probs_dropout_prob=0.1 is_decoder=false add_cross_attention=false"},
     {"distilbert",
-     "DistilBertForMaskedLM DistilBertModel DistilBertForTokenClassification DistilBertForQuestionAnswering",
+     "DistilBertForMaskedLM DistilBertModel DistilBertForSequenceClassification DistilBertForTokenClassification "
+     "DistilBertForQuestionAnswering",
      "DistilBERT",
      "transformers 5.24 models/distilbert",
      build_encoder_family<configure_distilbert>,
      "vocab_size=30522 max_position_embeddings=512 num_hidden_layers|n_layers=6 "
      "num_attention_heads|n_heads=12 hidden_size|dim=768 hidden_dim=3072 activation=gelu "
-     "tie_word_embeddings=true dropout=0.1 attention_dropout=0.1 qa_dropout=0.1"},
+     "tie_word_embeddings=true dropout=0.1 attention_dropout=0.1 qa_dropout=0.1 "
+     "seq_classif_dropout=0.2"},
     {"albert",
      "AlbertForMaskedLM AlbertModel AlbertForPreTraining AlbertForSequenceClassification "
      "AlbertForTokenClassification AlbertForQuestionAnswering",
@@ -1529,7 +1531,7 @@ constexpr Family kFamilies[] = {
      "max_position_embeddings=512 type_vocab_size=2 hidden_act=gelu_new hidden_dropout_prob=0 "
      "attention_probs_dropout_prob=0 is_decoder=false add_cross_attention=false tie_word_embeddings=true"},
     {"mpnet",
-     "MPNetForMaskedLM MPNetModel",
+     "MPNetForMaskedLM MPNetModel MPNetForSequenceClassification MPNetForTokenClassification MPNetForQuestionAnswering",
      "MPNet and its sentence encoders",
      "transformers 5.24 models/mpnet",
      build_encoder_family<configure_mpnet>,
@@ -1779,7 +1781,8 @@ constexpr Family kFamilies[] = {
      "transformers 5.24 models/swinv2",
      build_parts_family<configure_swinv2>,
      "image_size=224 patch_size=4 num_channels=3 embed_dim=96 depths=[2,2,6,2] num_heads=[3,6,12,24] "
-     "window_size=7 mlp_ratio=4.0 qkv_bias=true use_absolute_embeddings=false"},
+     "window_size=7 mlp_ratio=4.0 qkv_bias=true use_absolute_embeddings=false hidden_act=gelu "
+     "hidden_dropout_prob=0.0 attention_probs_dropout_prob=0.0 drop_path_rate=0.1"},
     {"convnext",
      "ConvNextForImageClassification ConvNextModel",
      "ConvNeXt",
@@ -1797,8 +1800,9 @@ constexpr Family kFamilies[] = {
      "DINOv3ViTModel",
      "DINOv3",
      "transformers 5.24 models/dinov3_vit",
-     build_parts_family<configure_dinov3_vit>,
-     "patch_size=16 hidden_size=384 intermediate_size=1536 num_hidden_layers=12 num_channels=3 query_bias=true "
+     build_vit_family<configure_dinov3_vit>,
+     "patch_size=16 image_size=224 hidden_size=384 intermediate_size=1536 num_hidden_layers=12 "
+     "num_attention_heads=6 num_channels=3 hidden_act=gelu attention_dropout=0.0 drop_path_rate=0.0 query_bias=true "
      "key_bias=false value_bias=true proj_bias=true mlp_bias=true use_gated_mlp=false num_register_tokens=0",
      "^model.layer.=layer."},
     {"resnet",

@@ -4,22 +4,12 @@
 
 #include <fmt/format.h>
 
-#include "model/contrastive.hpp"
 #include "model/module_weights.hpp"
 
 namespace membudget {
 namespace {
 
 constexpr Component kVision = Component::vision;
-
-/// The text decoder of BLIP.
-struct BlipText {
-    std::int64_t hidden = 1, width = 1, layers = 1, vocabulary = 1, positions = 1;
-};
-
-}  // namespace
-
-namespace {
 
 /// `second`: a normalisation over the responses of all channels instead of a learned factor for each
 /// (arXiv:2301.00808).
@@ -73,39 +63,6 @@ void add_convnext(ConfigReader& config, Parts& parts, bool second) {
 
 void configure_convnext(ConfigReader& config, Parts& parts) { add_convnext(config, parts, false); }
 void configure_convnextv2(ConfigReader& config, Parts& parts) { add_convnext(config, parts, true); }
-
-/// [transformers models/dinov3_vit/modeling_dinov3_vit.py]
-void configure_dinov3_vit(ConfigReader& config, Parts& parts) {
-    const std::int64_t hidden = config.size("hidden_size");
-    const std::int64_t width = config.size("intermediate_size");
-    const std::int64_t channels = config.size("num_channels", kLargestCount);
-    const std::int64_t patch = config.size("patch_size", kLargestCount);
-    const std::int64_t registers = config.count_or("num_register_tokens", 0);
-    parts.add("", "patch embedding", [&](BlockBuilder& b) {
-        b.parameter("embeddings.cls_token", {1, 1, hidden}, kVision);
-        b.parameter("embeddings.mask_token", {1, 1, hidden}, kVision);
-        b.parameter("embeddings.register_tokens", {1, registers, hidden}, kVision);
-        convolution(b, "embeddings.patch_embeddings", hidden, channels, {patch, patch}, true);
-        b.norm_weights("norm", hidden, norms::layer, kVision);
-    });
-    parts.add("model.layer.{}.", "vision layer", [&](BlockBuilder& b) {
-        for (const std::string_view name : {"norm1", "norm2"}) b.norm_weights(name, hidden, norms::layer, kVision);
-        const auto project = [&](std::string_view name, std::string_view bias) {
-            b.linear_weights(join("attention", name), hidden, hidden, config.flag(bias), kVision);
-        };
-        project("q_proj", "query_bias");
-        project("k_proj", "key_bias");
-        project("v_proj", "value_bias");
-        project("o_proj", "proj_bias");
-        b.parameter("layer_scale1.lambda1", {hidden}, kVision);
-        b.parameter("layer_scale2.lambda1", {hidden}, kVision);
-        const bool bias = config.flag("mlp_bias");
-        if (config.flag("use_gated_mlp"))
-            gated_mlp_weights(b, "mlp", hidden, width, bias, kVision);
-        else
-            plain_mlp_weights(b, "mlp", "up_proj", "down_proj", hidden, width, bias, kVision);
-    }, config.size("num_hidden_layers", kLargestCount));
-}
 
 namespace {
 
@@ -170,70 +127,6 @@ void configure_resnet(ConfigReader& config, Parts& parts) {
         parts.add("", "head", [&](BlockBuilder& b) {
             b.linear_weights("classifier.1", in, parts.labels(), true, Component::head);
         });
-}
-
-void configure_blip(ConfigReader& config, Parts& parts) {
-    ConfigReader vision_config = config.nested(
-        "vision_config", "blip_vision_model",
-        "hidden_size=768 intermediate_size=3072 num_hidden_layers=12 num_attention_heads=12 "
-        "num_channels=3 image_size=384 patch_size=16");
-    ConfigReader text_config = config.nested(
-        "text_config", "blip_text_model",
-        "vocab_size=30524 hidden_size=768 encoder_hidden_size=768 intermediate_size=3072 "
-        "num_hidden_layers=12 num_attention_heads=8 max_position_embeddings=512");
-    const ContrastiveVision v = read_vision_sizes(vision_config);
-    BlipText t;
-    t.hidden = text_config.size("hidden_size");
-    t.width = text_config.size("intermediate_size");
-    t.layers = text_config.size("num_hidden_layers", kLargestCount);
-    t.vocabulary = text_config.size("vocab_size", kLargestVocabulary);
-    t.positions = text_config.size("max_position_embeddings");
-    const std::int64_t encoder = text_config.size("encoder_hidden_size");
-    parts.add("vision_model.", "patch embedding", [&](BlockBuilder& b) {
-        b.parameter("embeddings.class_embedding", {1, 1, v.hidden}, kVision);
-        b.parameter("embeddings.position_embedding", {1, v.patches + 1, v.hidden}, kVision);
-        convolution(b, "embeddings.patch_embedding", v.hidden, v.channels, {v.patch, v.patch}, true);
-        b.norm_weights("post_layernorm", v.hidden, norms::layer, kVision);
-    });
-    parts.add("vision_model.encoder.layers.{}.", "vision layer", [&](BlockBuilder& b) {
-        b.linear_weights("self_attn.qkv", v.hidden, 3 * v.hidden, true, kVision);
-        b.linear_weights("self_attn.projection", v.hidden, v.hidden, true, kVision);
-        b.norm_weights("layer_norm1", v.hidden, norms::layer, kVision);
-        b.linear_weights("mlp.fc1", v.hidden, v.width, true, kVision);
-        b.linear_weights("mlp.fc2", v.width, v.hidden, true, kVision);
-        b.norm_weights("layer_norm2", v.hidden, norms::layer, kVision);
-    }, v.layers);
-    parts.add("text_decoder.bert.", "text embeddings", [&](BlockBuilder& b) {
-        b.parameter("embeddings.word_embeddings.weight", {t.vocabulary, t.hidden},
-                    Component::embedding);
-        b.parameter("embeddings.position_embeddings.weight", {t.positions, t.hidden},
-                    Component::embedding);
-        b.norm_weights("embeddings.LayerNorm", t.hidden, norms::layer);
-    });
-    parts.add("text_decoder.bert.encoder.layer.{}.", "text layer", [&](BlockBuilder& b) {
-        for (const std::string_view module : {"attention", "crossattention"}) {
-            const std::int64_t source = module == "attention" ? t.hidden : encoder;
-            b.linear_weights(join(module, "self.query"), t.hidden, t.hidden, true,
-                             Component::attention);
-            b.linear_weights(join(module, "self.key"), source, t.hidden, true, Component::attention);
-            b.linear_weights(join(module, "self.value"), source, t.hidden, true,
-                             Component::attention);
-            b.linear_weights(join(module, "output.dense"), t.hidden, t.hidden, true,
-                             Component::attention);
-            b.norm_weights(join(module, "output.LayerNorm"), t.hidden, norms::layer);
-        }
-        b.linear_weights("intermediate.dense", t.hidden, t.width, true, Component::mlp);
-        b.linear_weights("output.dense", t.width, t.hidden, true, Component::mlp);
-        b.norm_weights("output.LayerNorm", t.hidden, norms::layer);
-    }, t.layers);
-    parts.add("text_decoder.cls.predictions.", "head", [&](BlockBuilder& b) {
-        b.parameter("bias", {t.vocabulary}, Component::head);
-        b.linear_weights("transform.dense", t.hidden, t.hidden, true, Component::head);
-        b.norm_weights("transform.LayerNorm", t.hidden, norms::layer);
-        b.linear_weights("decoder", t.hidden, t.vocabulary, true, Component::head);
-        tie(b, "decoder.weight", "text_decoder.bert.embeddings.word_embeddings.weight");
-        tie(b, "decoder.bias", "text_decoder.cls.predictions.bias");
-    });
 }
 
 }  // namespace membudget

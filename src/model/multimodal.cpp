@@ -206,8 +206,11 @@ namespace {
 /// How LLaVA takes the features of an image from its tower.
 struct LlavaVision {
     ContrastiveVision tower;
-    std::int64_t chosen = 0;     ///< layers before the hidden states that the projector reads
-    std::int64_t joined = 1;     ///< hidden states of so many layers are concatenated
+    std::int64_t chosen = 0;     ///< layers before the last hidden states that the projector reads
+    /// Layers before each of the hidden states that are concatenated, and the indices in `Model::shared` of all but
+    /// the last ones; empty: only the last ones are read.
+    std::vector<std::int64_t> joined;
+    std::vector<int> features;
     bool without_class = true;   ///< the class token is left out
     Act act = Act::gelu;
     bool bias = true;
@@ -226,8 +229,15 @@ LlavaVision read_llava_vision(ConfigReader& config) {
     v.without_class = config.text("vision_feature_select_strategy") == "default";
     const std::string_view key = "vision_feature_layer";
     if (const KeyTree* layers = config.raw(key); layers != nullptr && layers->is(KeyTree::Kind::array)) {
-        v.joined = joined_features(config);
-        v.chosen = v.tower.layers;
+        for (const KeyTree& layer : layers->items()) {
+            const std::int64_t index = layer.is(KeyTree::Kind::integer) ? layer.integer() : v.tower.layers + 1;
+            v.joined.push_back(index < 0 ? v.tower.layers + 1 + index : index);
+            if (v.joined.back() >= 0 && v.joined.back() <= v.tower.layers) continue;
+            config.invalid(key, fmt::format("expected layers of the vision tower, which has {}", v.tower.layers));
+            v.joined.back() = 0;
+        }
+        if (v.joined.empty()) config.invalid(key, "expected at least one layer");
+        for (const std::int64_t layer : v.joined) v.chosen = std::max(v.chosen, layer);
         return v;
     }
     const double index = config.number(key);
@@ -237,6 +247,26 @@ LlavaVision read_llava_vision(ConfigReader& config) {
     else
         v.chosen = static_cast<std::int64_t>(index < 0 ? layers + 1 + index : index);
     return v;
+}
+
+/// The hidden states of several layers side by side.
+int side_by_side(BlockBuilder& b, const LlavaVision& v, const std::vector<Tensor>& shared, int last, Place place) {
+    std::vector<int> parts;
+    for (std::size_t i = 0; i < v.joined.size(); ++i) {
+        const int index = v.features[i];
+        int part = index < 0 ? last : b.shared(index, shared[static_cast<std::size_t>(index)]);
+        if (v.without_class) {
+            const int cut = b.tensor(fmt::format("features {}", i), v.tower.hidden, Rows::images);
+            b.set_times(cut, v.tokens());
+            b.op(OpKind::split, "features", place, {part}, {cut}).attributes.sliced = true;
+            part = cut;
+        }
+        parts.push_back(part);
+    }
+    const int out = b.tensor("selected features", v.tower.hidden * static_cast<std::int64_t>(v.joined.size()), Rows::images);
+    b.set_times(out, v.tokens());
+    b.op(OpKind::concat, "selected features", place, std::move(parts), {out});
+    return out;
 }
 
 /// What LLaVA does after the layers of the tower that it reads: the rest of the tower, whose results nothing
@@ -267,13 +297,18 @@ Block llava_projector(const LlavaVision& v, std::int64_t hidden, std::vector<Ten
     b.end_base_model();
 
     const Place place{place::embedding.term, kVision};
-    int y = b.tensor("selected features", width * v.joined, Rows::images);
-    b.set_times(y, v.tokens());
-    OpAttributes& selected = b.op(OpKind::split, "selected features", place, {x}, {y}).attributes;
-    selected.sliced = v.without_class;
-    selected.same = !v.without_class;
+    int y = -1;
+    if (v.joined.empty()) {
+        y = b.tensor("selected features", width, Rows::images);
+        b.set_times(y, v.tokens());
+        OpAttributes& selected = b.op(OpKind::split, "selected features", place, {x}, {y}).attributes;
+        selected.sliced = v.without_class;
+        selected.same = !v.without_class;
+    } else {
+        y = b.hold(side_by_side(b, v, shared, x, place));
+    }
     y = b.linear(y, join(projector, "linear_1"), hidden, v.bias, place);
-    b.last_op().attributes.strided = v.without_class;
+    b.last_op().attributes.strided = v.joined.empty() && v.without_class;
     y = b.activation(y, join(projector, "act"), v.act, place);
     y = b.linear(y, join(projector, "linear_2"), hidden, v.bias, place);
     b.share(y, features, shared[static_cast<std::size_t>(features)]);
@@ -286,9 +321,33 @@ Block llava_projector(const LlavaVision& v, std::int64_t hidden, std::vector<Ten
     return block;
 }
 
-void add_llava_tower(Model& model, const LlavaVision& v, std::int64_t hidden, int features) {
+/// The layers before the projector; those that begin with a feature have blocks of their own.
+void add_llava_layers(Model& model, LlavaVision& v) {
+    const std::string prefix = "model.vision_tower.encoder.layers.{}.";
+    const auto add = [&](Block block, std::int64_t first, std::int64_t count) {
+        if (count == 0) return;
+        add_section(model, prefix, std::move(block), count);
+        model.sections.back().first_index = first;
+    };
+    std::int64_t done = 0;
+    v.features.assign(v.joined.size(), -1);
+    for (std::int64_t layer = 0; layer < v.chosen; ++layer) {
+        const auto chosen = [&](std::int64_t joined) { return joined == layer; };
+        if (std::ranges::none_of(v.joined, chosen)) continue;
+        const int index = declare_tensor(model.shared, fmt::format("features of layer {}", layer), v.tower.hidden, Rows::patches);
+        model.shared.back().held = Held::until_outputs_end;
+        for (std::size_t i = 0; i < v.joined.size(); ++i)
+            if (chosen(v.joined[i])) v.features[i] = index;
+        add(contrastive_vision_layer(v.tower), done, layer - done);
+        add(contrastive_vision_layer(v.tower, &model.shared.back()), layer, 1);
+        done = layer + 1;
+    }
+    add(contrastive_vision_layer(v.tower), done, v.chosen - done);
+}
+
+void add_llava_tower(Model& model, LlavaVision v, std::int64_t hidden, int features) {
     add_section(model, "model.vision_tower.", contrastive_vision_stem(v.tower), 1);
-    add_section(model, "model.vision_tower.encoder.layers.{}.", contrastive_vision_layer(v.tower), v.chosen);
+    add_llava_layers(model, v);
     add_section(model, "", llava_projector(v, hidden, model.shared, features), 1);
     model.image = v.tower.shape();
     model.image.tokens = v.tokens();
@@ -306,8 +365,6 @@ void configure_llava(ConfigReader& config, Parts& parts) {
     if (!config.diagnostics().empty()) return;
     plan.image_tokens = v.tokens();
     plan.listed_images = true;
-    if (v.joined > 1)
-        plan.step_unsupported = "features of several layers of the vision tower are not modelled";
     plan.tower = [&](Model& model, const TowerFeatures& features) { add_llava_tower(model, v, plan.hidden, features.images); };
     parts.add_decoder(plan);
 }
@@ -335,7 +392,6 @@ void configure_llava_next(ConfigReader& config, Parts& parts) {
     if (!config.diagnostics().empty()) return;
     plan.image_tokens = v.tokens();
     plan.newline = "model.image_newline";
-    if (v.joined > 1) plan.step_unsupported = "features of several layers of the vision tower are not modelled";
     if (!v.without_class) plan.step_unsupported = "features with the class token do not fill a square";
     plan.tower = [&](Model& model, const TowerFeatures& features) {
         add_llava_tower(model, v, plan.hidden, features.images);

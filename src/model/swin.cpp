@@ -1,6 +1,7 @@
 // Swin (arXiv:2103.14030): stages of layers that attend within windows of a grid, which every second layer shifts;
 // between stages four neighbours are merged.
 
+#include <algorithm>
 #include <string>
 #include <vector>
 
@@ -15,6 +16,7 @@ constexpr Component kVision = Component::vision;
 constexpr std::size_t kMostStages = 8;
 
 struct SwinPlan {
+    bool second = false;  ///< version 2: cosines, computed biases, norms behind the branches
     std::int64_t embedding = 1, window = 1, channels = 3, patch = 1, image = 1;
     std::vector<std::int64_t> depths, heads;
     double ratio = 4, dropout = 0, attention_dropout = 0, drop_path = 0;
@@ -74,6 +76,13 @@ Stage stage_of(const SwinPlan& plan, std::size_t index) {
     stage.window = plan.window;
     stage.side = plan.side();
     for (std::size_t i = 0; i < index; ++i) stage.side = (stage.side + 1) / 2;
+    return stage;
+}
+
+/// The second version cuts windows to the grid, whose side it halves without the padding.
+Stage second_stage_of(const SwinPlan& plan, std::size_t index) {
+    Stage stage = stage_of(plan, index);
+    stage.window = std::max<std::int64_t>(1, std::min(plan.window, plan.side() >> index));
     return stage;
 }
 
@@ -165,6 +174,14 @@ int returned(BlockBuilder& b, const Stage& stage, bool shifted, int x) {
     return x;
 }
 
+/// Which patches of the windows of a shifted grid belong together.
+int window_mask(BlockBuilder& b, const Stage& stage, int padded) {
+    const int mask = b.hold(b.tensor("attention.mask", stage.area() * stage.area(), Rows::one));
+    b.set_times(mask, stage.windows());
+    b.op(OpKind::window_mask, "attention.mask", in_vision(place::attention), {padded}, {mask});
+    return mask;
+}
+
 /// [models/swin/modeling_swin.py SwinLayer.forward]
 Block layer(const SwinPlan& plan, const Stage& stage, bool shifted, bool drops) {
     BlockBuilder b(shifted ? "shifted vision layer" : "vision layer");
@@ -174,12 +191,7 @@ Block layer(const SwinPlan& plan, const Stage& stage, bool shifted, bool drops) 
     const int padded = moved(b, OpKind::pad, "attention.pad", y, stage.padded());
     y = shifted ? moved(b, OpKind::roll, "attention.shift", padded, stage.padded()) : padded;
     y = b.hold(reordered(b, stage, "attention.window_partition", y));
-    int mask = -1;
-    if (shifted) {
-        mask = b.hold(b.tensor("attention.mask", stage.area() * stage.area(), Rows::one));
-        b.set_times(mask, stage.windows());
-        b.op(OpKind::window_mask, "attention.mask", in_vision(place::attention), {padded}, {mask});
-    }
+    const int mask = shifted ? window_mask(b, stage, padded) : -1;
     y = attention(b, plan, stage, y, mask);
     y = b.hold(b.dropout(y, "attention.dropout", plan.dropout, in_vision(place::attention)));
     y = b.hold(returned(b, stage, shifted, y));
@@ -196,41 +208,135 @@ Block layer(const SwinPlan& plan, const Stage& stage, bool shifted, bool drops) 
     return block;
 }
 
-/// A stage returns its result in another layout too, which the loop over the stages names until the next one has
-/// returned [SwinStage.get_reshaped_hidden_states, SwinEncoder.forward].
-void reshape(BlockBuilder& b, std::vector<Tensor>& shared, int x) {
-    const int index = shared.empty() ? declare_tensor(shared, "reshaped hidden states", 0, Rows::images) : 0;
-    const int out = moved(b, OpKind::transpose_heads, "reshaped", x, b.times(x));
-    b.last_op().attributes.heads = 1;
-    Tensor as = shared[static_cast<std::size_t>(index)];
-    as.width = b.width(x);
-    as.times = b.times(x);
-    b.share(out, index, as);
+/// Cosines of queries and keys, scaled, and a bias that a network makes of relative positions
+/// [models/swinv2/modeling_swinv2.py Swinv2Attention.forward].
+int cosine_attention(BlockBuilder& b, const SwinPlan& plan, const Stage& stage, int x, int mask) {
+    constexpr std::int64_t kInner = 512;
+    const auto both = b.scope();
+    const std::string path = "attention.self";
+    const Place place = in_vision(place::attention);
+    const int context = b.hold(grid(b, path, stage.width, stage.padded()));
+    {
+        const auto function = b.scope();
+        const auto project = [&](std::string_view name, bool bias) {
+            return b.hold(b.linear(x, join(path, name), stage.width, bias, place));
+        };
+        std::vector<int> inputs{project("query", plan.bias)};
+        inputs.push_back(project("key", false));
+        inputs.push_back(project("value", plan.bias));
+        if (mask >= 0) inputs.push_back(mask);
+        std::vector<int> weights{b.parameter(join(path, "logit_scale"), {stage.heads, 1, 1}, kVision)};
+        const std::string network = join(path, "continuous_position_bias_mlp");
+        for (const int index : b.linear_weights(join(network, "0"), 2, kInner, true, kVision)) weights.push_back(index);
+        for (const int index : b.linear_weights(join(network, "2"), kInner, stage.heads, false, kVision))
+            weights.push_back(index);
+        OpAttributes& a = b.op(OpKind::attention, path, place, std::move(inputs), {context}, std::move(weights)).attributes;
+        a.form = AttentionForm::cosine;
+        a.heads = a.kv_heads = stage.heads;
+        a.head_dim = a.value_dim = stage.width / stage.heads;
+        a.causal = false;
+        a.windows = stage.windows();
+        a.window = (2 * stage.window - 1) * (2 * stage.window - 1);
+        a.dropout = plan.attention_dropout;
+    }
+    const int y = b.linear(context, "attention.output.dense", stage.width, true, place);
+    return b.dropout(y, "attention.output.dropout", plan.attention_dropout, place);
 }
 
-/// [SwinPatchMerging.forward]
-Block merging(const Stage& stage, std::vector<Tensor>& shared) {
+/// Of `Model::shared`: what a stage had before its patches were merged or, in version 1, laid out anew; and what the
+/// stage under way began with.
+enum Named { ended, begun };
+
+/// x under a name of the loop over the stages, which binds it anew.
+void name(BlockBuilder& b, const std::vector<Tensor>& shared, Named which, int x) {
+    const int out = grid(b, shared[which].name, b.width(x), b.times(x));
+    b.op(OpKind::split, shared[which].name, place::residual, {x}, {out}).attributes.same = true;
+    Tensor as = shared[which];
+    as.width = b.width(x);
+    as.times = b.times(x);
+    b.share(out, which, as);
+}
+
+/// [models/swinv2/modeling_swinv2.py Swinv2Layer.forward]; `first` of a stage behind another.
+Block second_layer(const SwinPlan& plan, const Stage& stage, const std::vector<Tensor>& shared, bool shifted,
+                   bool drops, bool first) {
+    BlockBuilder b(first ? "first vision layer" : shifted ? "shifted vision layer" : "vision layer");
+    const int x = b.input(stage.width, Rows::images);
+    b.set_times(x, stage.patches());
+    if (first) name(b, shared, begun, x);
+    const int padded = moved(b, OpKind::pad, "attention.pad", x, stage.padded());
+    int y = b.hold(shifted ? moved(b, OpKind::roll, "attention.shift", padded, stage.padded()) : padded);
+    y = b.hold(reordered(b, stage, "attention.window_partition", y));
+    const int mask = shifted ? window_mask(b, stage, padded) : -1;
+    y = b.hold(cosine_attention(b, plan, stage, y, mask));
+    y = b.hold(returned(b, stage, shifted, y));
+    y = b.norm(y, "layernorm_before", norms::layer);
+    if (shifted) b.last_op().inputs.push_back(padded);  // the norm's result takes its name
+    const int normed = y;
+    if (drops) y = moved(b, OpKind::drop_path, "attention.drop_path", y, stage.patches());
+    const int residual = b.hold(b.add(x, y, "attention.residual"));
+    b.last_op().inputs.push_back(normed);  // its name takes the sum
+    y = b.linear(residual, "intermediate.dense", stage.inner, true, in_vision(place::mlp));
+    y = b.activation(y, "intermediate.intermediate_act_fn", plan.act, in_vision(place::mlp));
+    y = b.linear(y, "output.dense", stage.width, true, in_vision(place::mlp));
+    y = b.hold(b.dropout(y, "output.dropout", plan.dropout, in_vision(place::mlp)));
+    y = b.norm(y, "layernorm_after", norms::layer);
+    if (drops) y = moved(b, OpKind::drop_path, "drop_path", y, stage.patches());
+    Block block = std::move(b).finish(b.add(residual, y, "mlp.residual"));
+    for (Parameter& parameter : block.parameters) parameter.component = kVision;
+    return block;
+}
+
+/// A stage returns its result in another layout too, which the loop over the stages names until the next one has
+/// returned [SwinStage.get_reshaped_hidden_states, SwinEncoder.forward].
+void reshape(BlockBuilder& b, const std::vector<Tensor>& shared, int x) {
+    name(b, shared, ended, x);
+    b.last_op().kind = OpKind::transpose_heads;
+    b.last_op().attributes.heads = 1;
+}
+
+/// Version 2: what a stage had before its patches are merged keeps a name as long, and what it began with none
+/// [models/swinv2/modeling_swinv2.py Swinv2Encoder.forward].
+void end_stage(BlockBuilder& b, const std::vector<Tensor>& shared, int x) {
+    name(b, shared, ended, x);
+    name(b, shared, begun, x);
+}
+
+/// [SwinPatchMerging.forward, Swinv2PatchMerging.forward]
+Block merging(const Stage& stage, bool second, const std::vector<Tensor>& shared) {
     BlockBuilder b("merging");
     const Place place = in_vision(place::embedding);
     int x = b.input(stage.width, Rows::images);
     b.set_times(x, stage.patches());
+    const int before = x;
     const std::int64_t side = (stage.side + 1) / 2;
     if (stage.side % 2 == 1) x = moved(b, OpKind::pad, "downsample.pad", x, 4 * side * side);
     const int merged = grid(b, "downsample.merged", 4 * stage.width, side * side);
     b.op(OpKind::merge_patches, "downsample.merged", place, {x}, {merged});
-    b.norm_weights("downsample.norm", 4 * stage.width, norms::layer, kVision);
-    x = b.norm(merged, "downsample.norm", norms::layer, place);
-    x = b.linear(x, "downsample.reduction", 2 * stage.width, false, place);
-    reshape(b, shared, x);
+    b.norm_weights("downsample.norm", (second ? 2 : 4) * stage.width, norms::layer, kVision);
+    if (second) {
+        b.linear_weights("downsample.reduction", 4 * stage.width, 2 * stage.width, false, kVision);
+        x = b.linear(merged, "downsample.reduction", 2 * stage.width, false, place);
+        x = b.norm(x, "downsample.norm", norms::layer, place);
+        end_stage(b, shared, before);
+    } else {
+        x = b.norm(merged, "downsample.norm", norms::layer, place);
+        b.linear_weights("downsample.reduction", 4 * stage.width, 2 * stage.width, false, kVision);
+        x = b.linear(x, "downsample.reduction", 2 * stage.width, false, place);
+        reshape(b, shared, x);
+    }
     return std::move(b).finish(x);
 }
 
 Block head(const SwinPlan& plan, const Stage& last, const Parts& parts, const std::string& base,
-           std::vector<Tensor>& shared) {
+           const std::vector<Tensor>& shared) {
     BlockBuilder b("head");
     int x = b.input(last.width, Rows::images);
     b.set_times(x, last.patches());
-    reshape(b, shared, x);
+    if (plan.second)
+        end_stage(b, shared, x);
+    else
+        reshape(b, shared, x);
     b.norm_weights(base + "layernorm", plan.features(), norms::layer, kVision);
     x = b.hold(b.norm(x, base + "layernorm", norms::layer));
     const int pooled = b.hold(b.tensor("pooler", last.width, Rows::images));
@@ -247,14 +353,16 @@ Block head(const SwinPlan& plan, const Stage& last, const Parts& parts, const st
 void add_layers(Parts& parts, const SwinPlan& plan, const Stage& stage, std::int64_t first, std::int64_t depth,
                 const std::string& prefix) {
     Model& model = parts.model();
-    std::vector<int> kinds, known(4, -1);
+    std::vector<int> kinds, known(8, -1);
     for (std::int64_t i = 0; i < depth; ++i) {
         const bool shifted = i % 2 == 1 && stage.side > stage.window && stage.window > 1;
         const bool drops = plan.drop_path > 0 && first + i > 0;
-        int& index = known[static_cast<std::size_t>(2 * shifted + drops)];
+        const bool begins = plan.second && i == 0 && first > 0;
+        int& index = known[static_cast<std::size_t>(4 * begins + 2 * shifted + drops)];
         if (index < 0) {
             index = static_cast<int>(model.blocks.size());
-            model.blocks.push_back(layer(plan, stage, shifted, drops));
+            model.blocks.push_back(plan.second ? second_layer(plan, stage, model.shared, shifted, drops, begins)
+                                               : layer(plan, stage, shifted, drops));
         }
         kinds.push_back(index);
     }
@@ -271,36 +379,26 @@ void describe(Parts& parts, const SwinPlan& plan) {
     model.facts.layers = plan.layers();
     model.facts.heads = model.facts.kv_heads = plan.heads.back();
     model.facts.head_dim = plan.features() / plan.heads.back();
-    // Stages and their layers are checkpoints both [SwinStage, SwinLayer: GradientCheckpointingLayer].
-    model.checkpointing_unsupported = "checkpoints within checkpoints are not modelled";
-    for (std::size_t i = 0; i < plan.depths.size(); ++i)
-        if (stage_of(plan, i).side < plan.window)
+    // [SwinStage, SwinLayer; Swinv2Stage: GradientCheckpointingLayer]
+    model.checkpointing_unsupported = plan.second ? "its checkpoints are whole stages"
+                                                  : "checkpoints within checkpoints are not modelled";
+    for (std::size_t i = 0; i < plan.depths.size(); ++i) {
+        const std::int64_t side = stage_of(plan, i).side;
+        if (!plan.second && side < plan.window)
             model.step_unsupported = "the class knows no windows that are larger than the grid";
+        if (plan.second && side != plan.side() >> i)
+            model.step_unsupported = "grids of an odd side between stages are not modelled";
+    }
     if (plan.image % plan.patch != 0) model.step_unsupported = "images that patches do not divide are not modelled";
-}
-
-/// Scores are cosines, scaled, and a network of two layers makes the bias of relative positions
-/// [models/swinv2/modeling_swinv2.py].
-void swinv2_layer(BlockBuilder& b, const SwinPlan& plan, const Stage& stage) {
-    constexpr std::int64_t kInner = 512;
-    const std::string path = "attention.self";
-    b.parameter(path + ".logit_scale", {stage.heads, 1, 1}, kVision);
-    b.linear_weights(path + ".continuous_position_bias_mlp.0", 2, kInner, true, kVision);
-    b.linear_weights(path + ".continuous_position_bias_mlp.2", kInner, stage.heads, false, kVision);
-    b.linear_weights(path + ".query", stage.width, stage.width, plan.bias, kVision);
-    b.linear_weights(path + ".key", stage.width, stage.width, false, kVision);
-    b.linear_weights(path + ".value", stage.width, stage.width, plan.bias, kVision);
-    b.linear_weights("attention.output.dense", stage.width, stage.width, true, kVision);
-    b.norm_weights("layernorm_before", stage.width, norms::layer, kVision);
-    b.linear_weights("intermediate.dense", stage.width, stage.inner, true, kVision);
-    b.linear_weights("output.dense", stage.inner, stage.width, true, kVision);
-    b.norm_weights("layernorm_after", stage.width, norms::layer, kVision);
 }
 
 }  // namespace
 
-void configure_swin(ConfigReader& config, Parts& parts) {
+namespace {
+
+void configure(ConfigReader& config, Parts& parts, bool second) {
     SwinPlan plan = read_swin(config);
+    plan.second = second;
     plan.image = config.size("image_size", kLargestCount);
     plan.act = config.activation("hidden_act");
     plan.dropout = config.probability("hidden_dropout_prob");
@@ -313,48 +411,26 @@ void configure_swin(ConfigReader& config, Parts& parts) {
                                                         plan.embedding << i, i, plan.heads[i]));
             return;
         }
-    const std::string base = parts.is("Model") ? "" : "swin.";
+    const std::string base = parts.is("Model") ? "" : second ? "swinv2." : "swin.";
+    const auto stage_at = [&](std::size_t i) { return second ? second_stage_of(plan, i) : stage_of(plan, i); };
     std::vector<Tensor>& shared = parts.model().shared;
+    for (const std::string_view name : {"states that ended a stage", "states that began a stage"})
+        if (shared.empty() || second) declare_tensor(shared, std::string(name), 0, Rows::images);
     parts.add(base, stem(plan));
     std::int64_t first = 0;
     for (std::size_t i = 0; i < plan.depths.size(); ++i) {
-        const Stage stage = stage_of(plan, i);
         const std::string path = fmt::format("{}encoder.layers.{}.", base, i);
-        add_layers(parts, plan, stage, first, plan.depths[i], path + "blocks.{}.");
-        if (i + 1 < plan.depths.size()) parts.add(path, merging(stage, shared));
+        add_layers(parts, plan, stage_at(i), first, plan.depths[i], path + "blocks.{}.");
+        if (i + 1 < plan.depths.size()) parts.add(path, merging(stage_at(i), second, shared));
         first += plan.depths[i];
     }
-    parts.add("", head(plan, stage_of(plan, plan.depths.size() - 1), parts, base, shared));
+    parts.add("", head(plan, stage_at(plan.depths.size() - 1), parts, base, shared));
     describe(parts, plan);
 }
 
-void configure_swinv2(ConfigReader& config, Parts& parts) {
-    const SwinPlan plan = read_swin(config);
-    const bool bare = parts.is("Model");
-    const std::string base = bare ? "" : "swinv2.";
-    parts.add(base, "patch embedding", [&](BlockBuilder& b) {
-        convolution(b, "embeddings.patch_embeddings.projection", plan.embedding, plan.channels,
-                    {plan.patch, plan.patch}, true);
-        b.norm_weights("embeddings.norm", plan.embedding, norms::layer, kVision);
-    });
-    for (std::size_t i = 0; i < plan.depths.size(); ++i) {
-        const Stage stage = stage_of(plan, i);
-        const std::string path = fmt::format("{}encoder.layers.{}.", base, i);
-        parts.add(path + "blocks.{}.", "vision layer", [&](BlockBuilder& b) { swinv2_layer(b, plan, stage); },
-                  plan.depths[i]);
-        if (i + 1 == plan.depths.size()) break;
-        parts.add(path, "merging", [&](BlockBuilder& b) {
-            b.linear_weights("downsample.reduction", 4 * stage.width, 2 * stage.width, false, kVision);
-            b.norm_weights("downsample.norm", 2 * stage.width, norms::layer, kVision);
-        });
-    }
-    parts.add(base, "vision norm", [&](BlockBuilder& b) {
-        b.norm_weights("layernorm", plan.features(), norms::layer, kVision);
-    });
-    if (!bare)
-        parts.add("", "head", [&](BlockBuilder& b) {
-            b.linear_weights("classifier", plan.features(), parts.labels(), true, Component::head);
-        });
-}
+}  // namespace
+
+void configure_swin(ConfigReader& config, Parts& parts) { configure(config, parts, false); }
+void configure_swinv2(ConfigReader& config, Parts& parts) { configure(config, parts, true); }
 
 }  // namespace membudget

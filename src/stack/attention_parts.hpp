@@ -82,6 +82,9 @@ void xglm(KernelCall& call);
 void returned(KernelCall& call);
 void mpnet(KernelCall& call);
 
+// kernels_windows.cpp
+void cosine(KernelCall& call);
+
 /// Runs the function of a class that writes attention out by itself; false when it has none for an
 /// eager kernel.
 bool run_eager_form(KernelCall& call);

@@ -42,6 +42,8 @@ void merge_patches(KernelCall& call);
 // kernels_elementwise.cpp
 /// x / y, of which y has one number per row.
 [[nodiscard]] Ref divide(Tape& tape, const Ref& x, const Ref& y);
+/// x.norm(p=2, dim=-1, keepdim=True) of `rows` rows.
+[[nodiscard]] Ref row_norm(Tape& tape, const Ref& x, std::int64_t rows);
 /// A sum to `rows` numbers, whose gradient is expanded and read by the next op alone.
 [[nodiscard]] Ref row_sum(Tape& tape, const Ref& x, std::int64_t rows);
 /// torch.max or torch.min of x and a number: ties share the gradient [derivatives.yaml: maximum, minimum].

@@ -287,7 +287,9 @@ bool run_eager_form(KernelCall& call) {
         case AttentionForm::granite_swa: granite_swa(call); return true;
         case AttentionForm::openai_gpt: openai_gpt(call); return true;
         case AttentionForm::xglm: xglm(call); return true;
+        case AttentionForm::blip:
         case AttentionForm::returned: returned(call); return true;
+        case AttentionForm::cosine: cosine(call); return true;
         case AttentionForm::mpnet: mpnet(call); return true;
     }
     return false;

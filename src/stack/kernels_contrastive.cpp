@@ -23,22 +23,8 @@ Ref over_written_norm(Tape& tape, const Ref& x, std::int64_t rows) {
     return divide(tape, x, root);
 }
 
-/// x over x.norm(p=2, dim=-1, keepdim=True) [FunctionsManual.cpp linalg_vector_norm_backward].
-Ref over_norm(Tape& tape, const Ref& x, std::int64_t rows) {
-    Ref norm = tape.fresh(rows, x.dtype(), "norm");
-    {
-        Tape::NodeBuilder node(tape, "norm", {&x});
-        node.save(x);
-        node.save(norm);
-        const std::int16_t quotient = node.temp(byte_count(x.numel(), x.dtype()), "quotient");
-        const std::int16_t zeros = node.temp(rows, "norms of zero");
-        node.grad(0);
-        node.drop(zeros);
-        node.drop(quotient);
-        node.finish(norm);
-    }
-    return divide(tape, x, norm);
-}
+/// x over x.norm(p=2, dim=-1, keepdim=True).
+Ref over_norm(Tape& tape, const Ref& x, std::int64_t rows) { return divide(tape, x, row_norm(tape, x, rows)); }
 
 /// Cross-entropy of texts given images, and of images given texts, halved
 /// [modeling_clip.py image_text_contrastive_loss].

@@ -51,6 +51,21 @@ Ref row_sum(Tape& tape, const Ref& x, std::int64_t rows) {
     return out;
 }
 
+/// [FunctionsManual.cpp linalg_vector_norm_backward]
+Ref row_norm(Tape& tape, const Ref& x, std::int64_t rows) {
+    Ref norm = tape.fresh(rows, x.dtype(), "norm");
+    Tape::NodeBuilder node(tape, "norm", {&x});
+    node.save(x);
+    node.save(norm);
+    const std::int16_t quotient = node.temp(byte_count(x.numel(), x.dtype()), "quotient");
+    const std::int16_t zeros = node.temp(rows, "norms of zero");
+    node.grad(0);
+    node.drop(zeros);
+    node.drop(quotient);
+    node.finish(norm);
+    return norm;
+}
+
 /// [derivatives.yaml: div.Tensor].
 Ref divide(Tape& tape, const Ref& x, const Ref& y) {
     Ref out = tape.fresh(x.numel(), x.dtype(), "quotient");

@@ -20,7 +20,7 @@ Ref shifted_cross_entropy(KernelCall& call, const Ref& logits) {
     Ref shifted = tape.slice(logits, rows * classes);
     if (batch > 1) shifted = tape.copy(std::move(shifted));
     Ref labels = batch > 1 ? tape.fresh(rows, dtype::int64, "shifted labels") : Ref();
-    return tape.cross_entropy(std::move(shifted), std::move(labels), rows, classes);
+    return tape.cross_entropy(shifted, std::move(labels), rows, classes);
 }
 
 }  // namespace
@@ -84,6 +84,7 @@ void float_logits_loss(KernelCall& call) {
 void masked_lm_loss(KernelCall& call) {
     call.keep_as_output(call.in(0));
     Ref logits = call.in(0);
+    if (call.attributes().shifted) return call.out(0, shifted_cross_entropy(call, logits));
     // `logits = logits.float()` [transformers loss/loss_utils.py ForMaskedLMLoss].
     if (call.attributes().widened) logits = call.tape.cast(std::move(logits), dtype::fp32);
     call.out(0, call.tape.cross_entropy(logits, Ref(), call.rows(call.input_tensor(0)),

@@ -342,7 +342,7 @@ def _clip_inputs(d: Dims) -> Inputs:
     }
 
 
-def _llava(d: Dims) -> Config:
+def llava(d: Dims) -> Config:
     return {
         "text_config": {"model_type": "llama", **llama(d)},
         "vision_config": {"model_type": "clip_vision_model", **_vit(d)},
@@ -351,7 +351,7 @@ def _llava(d: Dims) -> Config:
     }
 
 
-def _llava_inputs(d: Dims) -> Inputs:
+def llava_inputs(d: Dims) -> Inputs:
     patches = (d.image // d.patch) ** 2
     shape = [d.batch, d.seq + patches]
     return {
@@ -527,7 +527,7 @@ ARCHITECTURES: dict[str, Architecture] = {
     ),
     "clip": Architecture("CLIPModel", "vision-text", _clip, _clip_inputs, padding_mask=False),
     "siglip": Architecture("SiglipModel", "vision-text", _siglip, _clip_inputs, padding_mask=False),
-    "llava": Architecture("LlavaForConditionalGeneration", "vision-text", _llava, _llava_inputs, padding_mask=False),
+    "llava": Architecture("LlavaForConditionalGeneration", "vision-text", llava, llava_inputs, padding_mask=False),
     "gemma3-image": Architecture(
         "Gemma3ForConditionalGeneration", "vision-text", _gemma3_image, _gemma3_image_inputs,
         padding_mask=False,

@@ -16,6 +16,8 @@ from architectures import (
     image_inputs,
     latent,
     llama,
+    llava,
+    llava_inputs,
     modernbert,
     t5,
     vit_classes,
@@ -39,6 +41,7 @@ class Family:
     padding: bool = True
     dropout: bool = False
     lora: bool = False
+    pooled_loss: bool = False  # the class computes none
     wide: bool = False  # the class computes in fp32 alone
 
 
@@ -87,6 +90,20 @@ def next_sentence(d: Dims) -> Inputs:
     return {"input_ids": ids, "labels": {"shape": [d.batch], "high": 2}}
 
 
+def blip(d: Dims) -> Config:
+    """Images and texts of other numbers of heads."""
+    text = bert(d) | {"encoder_hidden_size": d.hidden, "bos_token_id": 1, "sep_token_id": 2}
+    vision = {**vit_classes(d), "patch_size": 16, "attention_dropout": d.dropout}
+    del vision["num_labels"]
+    return {"text_config": text | {"num_attention_heads": 8}, "vision_config": vision}
+
+
+def captions(d: Dims) -> Inputs:
+    """An image and what is said of it."""
+    ids = {"shape": [d.batch, d.seq], "low": 3, "high": d.vocab}
+    return {"pixel_values": {"shape": [d.batch, 3, d.image, d.image]}, "input_ids": ids, "labels": ids}
+
+
 def swin(d: Dims) -> Config:
     """Three stages, of which some grids are padded to whole windows, and one has an odd side."""
     return {
@@ -132,6 +149,22 @@ FAMILIES: dict[str, Family] = {
         "DistilBertForQuestionAnswering",
         lambda d: distilbert(d) | {"qa_dropout": d.dropout},
         spans,
+        padding=False,
+        dropout=True,
+    ),
+    "distilbert-classes": Family(
+        "DistilBertForSequenceClassification",
+        lambda d: distilbert(d) | {"seq_classif_dropout": d.dropout},
+        next_sentence,
+        padding=False,
+        dropout=True,
+    ),
+    "mpnet-classes": Family(
+        "MPNetForSequenceClassification",
+        bert,
+        next_sentence,
+        eager_only=True,
+        checkpointing=False,
         padding=False,
         dropout=True,
     ),
@@ -246,6 +279,29 @@ FAMILIES: dict[str, Family] = {
     "blenderbot-small": Family("BlenderbotSmallForConditionalGeneration", bart, dropout=True),
     "mbart": Family("MBartForConditionalGeneration", bart, dropout=True),
     # Images.
+    "swinv2": Family(
+        "Swinv2ForImageClassification",
+        lambda d: swin(d) | {"image_size": 256 if d.batch == 3 else 192, "window_size": 8},
+        lambda d: image_inputs(replace(d, image=256 if d.batch == 3 else 192)),
+        padding=False,
+        checkpointing=False,
+        dropout=True,
+        eager_only=True,
+    ),
+    "blip": Family("BlipForConditionalGeneration", blip, captions, padding=False, dropout=True, eager_only=True),
+    "llava-features": Family(
+        "LlavaForConditionalGeneration",
+        lambda d: llava(d) | {"vision_feature_layer": [0, 1, -1] if d.batch == 3 else [-2, 1]},
+        llava_inputs,
+        padding=False,
+    ),
+    "dinov3": Family(
+        "DINOv3ViTModel",
+        lambda d: vit_classes(d, patch_size=16, num_register_tokens=4, use_gated_mlp=d.batch == 3),
+        lambda d: {"pixel_values": image_inputs(d)["pixel_values"]},
+        padding=False,
+        pooled_loss=True,
+    ),
     "swin": Family(
         "SwinForImageClassification",
         swin,
@@ -277,6 +333,8 @@ def _case(name: str, family: Family, form: tuple[dict[str, Any], dict[str, Any]]
         chosen["checkpointing"] = "none"
     if not family.padding:
         chosen["padding_mask"] = False
+    if family.pooled_loss:
+        chosen["loss"] = {"name": "pooled-mean"}
     if family.wide:
         chosen |= {"param_dtype": "float32", "autocast": None}
     case = {"architecture": name, "model": family.model, "config": family.config(dims), "training": chosen}
