@@ -420,6 +420,8 @@ private:
     void accumulate_leaf(LeafRow& leaf);
     void rename_storage(std::int32_t storage, TermId term, const char* what);
     [[nodiscard]] Gradient accumulate(Gradient held, Gradient incoming, TermId term);
+    /// The parameter to whose gradient an edge leads, through nodes that only hand gradients on; -1: none.
+    [[nodiscard]] std::int32_t leaf_behind(const Edge& edge) const;
     [[nodiscard]] TermId gradient_term(std::int32_t leaf, bool view) const;
     std::int32_t adopt_gradient(BoundaryGradient gradient, const char* what);
 

@@ -336,8 +336,20 @@ struct OpAttributes {
 struct Adapter {
     std::int64_t rank = 0;
     double dropout = 0;
+    /// Index into `Op::parameters` of the weight of its module, which is the op or one that the op runs.
+    int weight = 0;
     /// Indices into `Op::parameters`; -1: none. `a` and `b` are the two factors.
     int a = -1, b = -1, bias = -1, magnitude = -1;
+};
+
+/// Low-rank factors that are folded into a parameter itself before its module runs: W + scale * B @ A
+/// [peft tuners/lora/layer.py ParamWrapper].
+struct ParameterAdapter {
+    /// Indices into `Op::parameters`: the parameter, and its factors.
+    int parameter = -1, a = -1, b = -1;
+    std::int64_t rank = 0;
+    bool scaled = true;   ///< the scale is not 1
+    bool in_out = false;  ///< the matrices of a stack are in x out
 };
 
 /// What depends on the result of an op.
@@ -356,7 +368,10 @@ struct Op {
     std::vector<int> outputs;
     std::vector<int> parameters;      ///< indices into `Block::parameters`
     OpAttributes attributes;
-    std::optional<Adapter> adapter;   ///< its parameters stand behind the op's own
+    /// Their parameters stand behind the op's own.
+    std::optional<Adapter> adapter;
+    std::vector<Adapter> inner_adapters;               ///< of linear modules that a mixture runs
+    std::vector<ParameterAdapter> parameter_adapters;  ///< of the inmost wrapper first
     Reader reader = Reader::loss;
 };
 
@@ -541,6 +556,7 @@ struct CatalogueModel {
 struct Lora {
     enum class Bias { none, all, lora_only };
     std::int64_t rank = 8;
+    std::int64_t alpha = 8;
     double dropout = 0;
     /// Names of modules, whole or as a suffix after a dot. One name "all-linear" stands for all linear
     /// modules but the output embedding.

@@ -404,6 +404,18 @@ void Tape::release_unreached() {
     }
 }
 
+std::int32_t Tape::leaf_behind(const Edge& edge) const {
+    const Edge* next = &edge;
+    while (next->node >= 0) {
+        const Node& node = nodes_[at(next->node)];
+        if (node.steps != 1) return -1;
+        const BackwardStep& step = steps_[at(node.first_step)];
+        if (step.kind != BackwardStep::Kind::pass && step.kind != BackwardStep::Kind::pass_view) return -1;
+        next = &edges_[at(node.first_edge + step.index)];
+    }
+    return next->leaf;
+}
+
 TermId Tape::gradient_term(std::int32_t leaf, bool view) const {
     // The engine's accumulation node takes the incoming tensor itself as `.grad` unless there is one
     // already [pytorch torch/csrc/autograd/functions/accumulate_grad.h].
@@ -451,7 +463,7 @@ void Tape::run_node(const Node& node) {
                 const Edge& edge = edge_at(step.index);
                 const bool view = step.kind == BackwardStep::Kind::grad_view;
                 delivered_.push_back({node.first_edge + step.index,
-                                      {new_storage(edge.bytes, gradient_term(edge.leaf, view), step.what), view}});
+                                      {new_storage(edge.bytes, gradient_term(leaf_behind(edge), view), step.what), view}});
                 break;
             }
             case BackwardStep::Kind::returned:

@@ -151,6 +151,7 @@ std::optional<LoraSpec> Resolver::lora_spec() {
     }
     const LoraSpec& file = *read;
     prefer(out.rank, file.rank);
+    prefer(out.alpha, file.alpha);
     prefer(out.dropout, file.dropout);
     if (out.target_modules.empty() && !out.target_pattern) {
         out.target_modules = file.target_modules;
@@ -175,6 +176,7 @@ std::optional<LoraSpec> Resolver::lora_spec() {
 std::optional<Lora> Resolver::lora(const LoraSpec& spec) {
     Lora out;
     out.rank = spec.rank.value_or(out.rank);
+    out.alpha = spec.alpha.value_or(out.alpha);
     out.dropout = spec.dropout.value_or(0);
     out.targets = words(spec.target_modules);
     if (spec.target_pattern) out.target_pattern = spec.target_pattern->name;
@@ -213,6 +215,8 @@ std::optional<Lora> Resolver::lora(const LoraSpec& spec) {
 
 void Resolver::adapt() {
     if (job_.model == nullptr || !asks_for_adaptation()) return;
+    const auto base = quantized_base();
+    if (!base && !spec_.training.lora && spec_.training.freeze.empty()) return;
     Model model = *job_.model;
     // Failures point into the object that asked.
     const auto take = [&](Result<Model> changed, std::string_view pointer, std::string_view file) {
@@ -226,7 +230,7 @@ void Resolver::adapt() {
         if (!file.empty()) why.set_file(file);
         problems_.take(std::move(why));
     };
-    if (const auto base = quantized_base()) take(with_quantized_base(std::move(model), *base), "/training/quantization", "");
+    if (base) take(with_quantized_base(std::move(model), *base), "/training/quantization", "");
     if (const auto words_of = lora_spec()) {
         const auto adapters = lora(*words_of);
         if (adapters) {

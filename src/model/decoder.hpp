@@ -121,6 +121,7 @@ struct MlpPlan {
         bool wide_router = false;        ///< the class keeps the router's weight in fp32
         bool normalised = false;         ///< see `OpAttributes::normalised`
         bool router_bias = false;
+        bool router_last = false;        ///< the class registers the router behind the experts
         std::string_view correction;     ///< a parameter [1, count], or [count], that the class freezes; empty: none
         bool flat_correction = false;
         bool biased = false;

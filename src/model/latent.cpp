@@ -110,6 +110,7 @@ void configure_deepseek(ConfigReader& config, DecoderPlan& plan) {
             route_as_deepseek(config, layer.mlp.experts);
         else
             layer.mlp.experts.form = RouterForm::deepseek_v2;
+        layer.mlp.experts.router_last = true;
     }
 }
 

@@ -2,6 +2,7 @@
 // tuners/lora/model.py, tuners/lora/layer.py, utils/other.py; 0.21].
 
 #include <algorithm>
+#include <array>
 #include <map>
 #include <set>
 
@@ -121,6 +122,7 @@ public:
     }
 
     [[nodiscard]] std::int64_t adapted() const { return adapted_; }
+    [[nodiscard]] bool stacks() const { return stacks_; }
     [[nodiscard]] const std::set<std::string>& saved() const { return saved_any_; }
     [[nodiscard]] const std::set<std::string>& unsimulated() const { return unsimulated_; }
     [[nodiscard]] const std::vector<std::pair<std::string, std::string>>& renamed() const { return renamed_; }
@@ -260,10 +262,29 @@ private:
             const std::size_t depth = chosen.size() - 1 - i;
             const int a = add(block, wrapped(depth, "lora_A.default.weight"), {factor, in}, before[chosen[i]].component);
             const int b = add(block, wrapped(depth, "lora_B.default.weight"), {out, factor}, before[chosen[i]].component);
-            for (Op& op : block.ops)
-                if (uses(op, chosen[i])) op.parameters.insert(op.parameters.end(), {a, b});
+            ParameterAdapter adapter;
+            adapter.rank = ranks[i];
+            adapter.scaled = lora_.alpha != lora_.rank;
+            adapter.in_out = stacks_in_out_;
+            stacks_ = stacks_ || shape.size() == 3;
+            if (!attach(block, chosen[i], adapter, {a, b})) unsimulated_.insert(first);
         }
-        if (!block.ops.empty()) unsimulated_.insert(first);
+    }
+
+    /// Hands the factors, which are parameters of the block, to the op of the parameter; false where the op
+    /// is not known to fold them in.
+    static bool attach(Block& block, std::size_t parameter, ParameterAdapter adapter, std::array<int, 2> factors) {
+        for (Op& op : block.ops) {
+            const auto at = std::find(op.parameters.begin(), op.parameters.end(), static_cast<int>(parameter));
+            if (at == op.parameters.end()) continue;
+            adapter.parameter = static_cast<int>(at - op.parameters.begin());
+            adapter.a = static_cast<int>(op.parameters.size());
+            adapter.b = adapter.a + 1;
+            op.parameters.insert(op.parameters.end(), factors.begin(), factors.end());
+            op.parameter_adapters.push_back(adapter);
+            return op.kind == OpKind::moe;
+        }
+        return block.ops.empty();
     }
 
     int add(Block& block, std::string name, std::vector<std::int64_t> shape, Component component) {
@@ -281,13 +302,21 @@ private:
     void attach(Block& block, const Module& module, Adapter adapter, const std::vector<int>& added) {
         bool attached = false;
         for (Op& op : block.ops) {
-            if (!uses(op, module.weight)) continue;
-            attached = op.kind == OpKind::linear || (op.kind == OpKind::embedding && !lora_.dora);
+            const auto at = std::find(op.parameters.begin(), op.parameters.end(), static_cast<int>(module.weight));
+            if (at == op.parameters.end()) continue;
+            adapter.weight = static_cast<int>(at - op.parameters.begin());
+            // Routers that are linear modules return more than their product, and PEFT's wrapper fails on it.
+            const bool router = op.kind == OpKind::moe && adapter.weight == 0;
+            attached = op.kind == OpKind::linear || (op.kind == OpKind::moe && !router) ||
+                       (op.kind == OpKind::embedding && !lora_.dora);
             const int base = static_cast<int>(op.parameters.size());
             op.parameters.insert(op.parameters.end(), added.begin(), added.end());
             for (int* index : {&adapter.a, &adapter.b, &adapter.bias, &adapter.magnitude})
                 if (*index >= 0) *index += base;
-            op.adapter = adapter;
+            if (op.kind == OpKind::moe)
+                op.inner_adapters.push_back(adapter);
+            else
+                op.adapter = adapter;
             break;
         }
         if (!attached && !block.ops.empty()) unsimulated_.insert(module.path);
@@ -298,6 +327,7 @@ private:
     std::int64_t adapted_ = 0;
     std::string family_;
     bool stacks_in_out_, mamba_;
+    bool stacks_ = false;  ///< of experts are adapted
     std::set<std::string> containers_;
     std::string last_container_;
     std::map<const Block*, std::vector<Module>> modules_;
@@ -361,6 +391,10 @@ Result<Model> with_lora(Model model, const Lora& given) {
         if (std::none_of(injection.saved().begin(), injection.saved().end(),
                          [&](const std::string& name) { return name.ends_with(saved); }))
             model.notes.push_back(fmt::format("modules_to_save: {} has no module named '{}'", model.architecture, saved));
+
+    if (injection.stacks())
+        model.notes.push_back("adapters on experts: each layer adds the update to whole stacks of weights, and keeps the "
+                              "sum for backward [peft tuners/lora/layer.py ParamWrapper]");
 
     for (Section& section : model.sections) section.prefix = std::string(kPrefix) + section.prefix;
     std::vector<std::pair<std::string, std::string>> renamed = injection.renamed();

@@ -46,6 +46,7 @@ void mix_experts(DecoderPlan& plan, const MlpPlan& experts, const std::vector<bo
 
 void route_as_deepseek(ConfigReader& config, MlpPlan::Experts& experts) {
     experts.form = RouterForm::deepseek_v3;
+    experts.router_last = true;
     experts.wide_router = true;
     experts.normalised = !config.knows("norm_topk_prob") || config.flag("norm_topk_prob");
 }
@@ -100,6 +101,7 @@ void configure_qwen3_moe(ConfigReader& config, DecoderPlan& plan) {
     MlpPlan experts = plan.layer().mlp;
     read_experts(config, experts, "num_experts", "moe_intermediate_size");
     experts.experts.form = RouterForm::qwen;
+    experts.experts.router_last = true;
     // Qwen3-VL's router has no such key and always divides by the sum of the chosen
     // [transformers models/qwen3_vl_moe Qwen3VLMoeTextTopKRouter.forward].
     experts.experts.normalised = !config.knows("norm_topk_prob") || config.flag("norm_topk_prob");
@@ -263,6 +265,7 @@ void configure_llama4(ConfigReader& config, DecoderPlan& plan) {
     experts.experts.transposed = true;
     experts.experts.shared_width = experts.experts.width;
     experts.experts.form = RouterForm::llama4;
+    experts.experts.router_last = true;
     // Dense layers have a width of their own.
     layer.mlp.width = config.size("intermediate_size_mlp");
     const std::vector<std::int64_t> listed = config.sizes("moe_layers");

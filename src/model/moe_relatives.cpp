@@ -113,6 +113,7 @@ void configure_mellum(ConfigReader& config, DecoderPlan& plan) {
     plan.layer().attention.qk_norm = QkNorm::per_head;
     MlpPlan experts = plan.layer().mlp;
     read_experts(config, experts, "num_local_experts", "moe_intermediate_size");
+    experts.experts.router_last = true;
     experts.experts.form = RouterForm::qwen;
     experts.experts.normalised = config.flag("norm_topk_prob");
     const std::vector<bool> sparse = read_sparse_layers(config, plan.layer_count, 0);

@@ -294,6 +294,22 @@ private:
 
 }  // namespace
 
+/// The characters that stand last in every match: steps of one character each, which nothing passes by.
+NamePattern::NamePattern(std::vector<Step> steps) : steps_(std::move(steps)) {
+    std::size_t first = 0;  // the last step that others lead to
+    for (const Step& step : steps_) {
+        if (step.kind == Step::Kind::jump || step.kind == Step::Kind::split) first = std::max(first, step.to);
+        if (step.kind == Step::Kind::split) first = std::max(first, step.other);
+    }
+    for (std::size_t at = steps_.size() - 1; at-- > first;) {
+        const Step& step = steps_[at];
+        if (step.kind != Step::Kind::character || step.characters.count() != 1) break;
+        std::size_t only = 0;
+        while (!step.characters.test(only)) ++only;
+        tail_.insert(tail_.begin(), static_cast<char>(only));
+    }
+}
+
 Result<NamePattern> NamePattern::parse(std::string_view text) {
     try {
         return NamePattern(Parser(text).run());
@@ -303,6 +319,7 @@ Result<NamePattern> NamePattern::parse(std::string_view text) {
 }
 
 bool NamePattern::matches(std::string_view name) const {
+    if (!name.ends_with(tail_)) return false;
     States now(steps_, name.size()), next(steps_, name.size());
     now.start(0);
     now.add(0);

@@ -32,8 +32,9 @@ public:
     };
 
 private:
-    explicit NamePattern(std::vector<Step> steps) : steps_(std::move(steps)) {}
+    explicit NamePattern(std::vector<Step> steps);
     std::vector<Step> steps_;
+    std::string tail_;  ///< what every name that matches ends with
 };
 
 /// True when `name` is `suffix` or ends with a dot and `suffix`: how PEFT compares names of modules.

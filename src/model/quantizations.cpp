@@ -145,8 +145,11 @@ Result<Model> with_quantized_base(Model model, const QuantizedBase& base) {
                 parameter.dtype = base.compute;
                 parameter.quantization = base.row;
                 parameter.stored = base.row->store(modules[i].out, modules[i].in, base.options);
-                for (const Op& op : block.ops)
-                    unsimulated = unsimulated || (op.kind != OpKind::linear && uses(op, index));
+                for (const Op& op : block.ops) {
+                    // Of a mixture the shared expert is quantized: a router comes first, where it is a linear module.
+                    const bool shared = op.kind == OpKind::moe && op.parameters.front() != static_cast<int>(index);
+                    unsimulated = unsimulated || (op.kind != OpKind::linear && !shared && uses(op, index));
+                }
             }
     });
     settle_ties(model, {});

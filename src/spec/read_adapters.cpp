@@ -48,7 +48,7 @@ void read_rank_pattern(const Cursor& at, LoraSpec& into) {
     });
 }
 
-/// Checked and left: scales decide no byte.
+/// Checked and left: of a stack of experts a scale other than 1 multiplies the gradients of two factors.
 void read_alpha_pattern(const Cursor& at, LoraSpec&) {
     if (!at.tree.is(KeyTree::Kind::object)) return at.wrong("an object of numbers");
     for_each_member(at, [](const Cursor& child, std::string_view) {
@@ -60,7 +60,7 @@ constexpr Field<LoraSpec> kLoraFields[] = {
     field::path<&LoraSpec::adapter_config>("adapter_config", "an adapter_config.json"),
     field::count<&LoraSpec::rank>("rank", "rank of the adapters (8)"),
     field::count<&LoraSpec::rank>("r", "the same, as PEFT names it"),
-    field::count<&LoraSpec::alpha>("alpha", "scale of the adapters"),
+    field::count<&LoraSpec::alpha>("alpha", "scale of the adapters (8)"),
     field::count<&LoraSpec::alpha>("lora_alpha", "the same, as PEFT names it"),
     field::real<&LoraSpec::dropout, 0, 1>("dropout", "number from 0 to 1",
                                           "dropout before the adapters"),
@@ -79,7 +79,7 @@ constexpr Field<LoraSpec> kLoraFields[] = {
      read_layers_pattern},
     {"rank_pattern", "object of integers", "ranks that differ, by regular expression of module names",
      read_rank_pattern},
-    {"alpha_pattern", "object of numbers", "scales that differ; they decide no byte", read_alpha_pattern},
+    {"alpha_pattern", "object of numbers", "scales that differ; they decide next to nothing", read_alpha_pattern},
     field::flag<&LoraSpec::dora>("dora", "magnitudes are trained beside directions (DoRA)"),
     field::flag<&LoraSpec::dora>("use_dora", "the same, as PEFT names it"),
     field::flag<&LoraSpec::rslora>("rslora", "rank-stabilised scale"),
@@ -137,7 +137,9 @@ Result<LoraSpec> read_adapter_config(const KeyTree& tree, std::string_view file)
             if (is_unused(value) && key != "autocast_adapter_dtype") continue;
             const bool decides = std::any_of(std::begin(kLoraFields), std::end(kLoraFields),
                                              [&key = key](const auto& field) { return field.key == key; });
-            if (decides && key != "lora_alpha") known.members().emplace_back(key, value);
+            // A scale may be any number; one that is no integer is no rank, and that is all it decides.
+            const bool other = key == "lora_alpha" && !(value.is(KeyTree::Kind::integer) && value.integer() > 0);
+            if (decides && !other) known.members().emplace_back(key, value);
             if (std::find(kNotModelled.begin(), kNotModelled.end(), key) != kNotModelled.end())
                 errors.unsupported(pointer_child("", key),
                                    fmt::format("'{}' of an adapter config is not modelled", key));

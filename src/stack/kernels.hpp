@@ -10,6 +10,20 @@ namespace membudget::kernel {
 void embedding(KernelCall& call);
 void linear(KernelCall& call);
 void linear_of_early_bitsandbytes(KernelCall& call);
+/// A linear module that a kernel runs: its input, where its own parameters begin, and the sizes of its product.
+struct LinearModule {
+    KernelCall& call;
+    Ref x;                    ///< held by the module's forward until it returns
+    std::size_t weight = 0;   ///< index of the weight; the bias follows it
+    bool biased = false;
+    std::int64_t rows = 0, in = 0, out = 0;
+    const Adapter* adapter = nullptr;
+    bool keeps = false;       ///< a 4-bit product refers to its input as long as its node exists
+
+    [[nodiscard]] const Parameter& shape() const { return call.shape_of_parameter(weight); }
+    [[nodiscard]] Ref bias() const { return biased ? call.parameter(weight + 1) : Ref(); }
+};
+[[nodiscard]] Ref run_linear(LinearModule module);
 
 // kernels_basic.cpp
 void scale(KernelCall& call);

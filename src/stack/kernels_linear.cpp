@@ -8,22 +8,6 @@ namespace membudget::kernel {
 
 namespace {
 
-/// A linear module under a call: its own parameters, and the sizes of its product.
-struct Module {
-    explicit Module(KernelCall& of, bool keeps_inputs)
-        : call(of), keeps(keeps_inputs), weight(of.shape_of_parameter(0)), rows(of.rows(of.input_tensor(0))),
-          in(of.input_tensor(0).width), out(of.output_tensor(0).width),
-          biased((of.op.adapter ? static_cast<std::size_t>(of.op.adapter->a) : of.parameters()) > 1) {}
-
-    KernelCall& call;
-    bool keeps;  ///< a 4-bit product refers to its input as long as its node exists
-    const Parameter& weight;
-    std::int64_t rows, in, out;
-    bool biased;
-    [[nodiscard]] Ref bias() const { return biased ? call.parameter(1) : Ref(); }
-    [[nodiscard]] const Dtype& compute() const { return *weight.dtype; }
-};
-
 Ref parameter(KernelCall& call, int index) { return call.parameter(static_cast<std::size_t>(index)); }
 
 /// Elements of the scales that are dequantized before the weight is; 0: they need not be.
@@ -38,12 +22,12 @@ std::int64_t nested_scales(const Parameter& weight) {
 /// bitsandbytes nn/modules.py Linear4bit.forward and autograd/_functions.py MatMul4Bit (0.50): the whole
 /// weight is dequantized in forward, and in backward again; the input is not kept. Kernels that
 /// multiply without dequantizing serve a few rows only [backends/cuda/ops.py gemm_4bit].
-Ref four_bit_product(const Module& module) {
+Ref four_bit_product(const LinearModule& module) {
     Tape& tape = module.call.tape;
-    const Ref given = module.call.in(0);
-    const Dtype& type = module.compute();
-    const std::int64_t weights = module.weight.elements().count();
-    const std::int64_t scales = nested_scales(module.weight);
+    const Ref given = module.x;
+    const Dtype& type = *module.shape().dtype;
+    const std::int64_t weights = module.shape().elements().count();
+    const std::int64_t scales = nested_scales(module.shape());
     Ref x = tape.cast(given, type);
     Ref bias = module.bias();
     if (bias) bias = tape.cast(std::move(bias), type);
@@ -77,9 +61,9 @@ Ref four_bit_product(const Module& module) {
 /// bitsandbytes autograd/_functions.py MatMul8bitLt (0.50): the input is quantized row by row, the product
 /// is made in int32, and the input is kept as it came. Outliers, which depend on the data, are taken to be
 /// none. Backward turns the weight to the input's type.
-Ref int8_product(const Module& module) {
+Ref int8_product(const LinearModule& module) {
     Tape& tape = module.call.tape;
-    const Ref x = tape.view(module.call.in(0));
+    const Ref x = tape.view(module.x);
     Ref bias = module.bias();
     const std::int64_t read = detail::checked_mul(module.rows, module.in);
     const std::int64_t written = detail::checked_mul(module.rows, module.out);
@@ -104,7 +88,7 @@ Ref int8_product(const Module& module) {
     if (bias) node.grad(1, "grad bias");
     if (node.active() && node.needs(0)) {
         const std::int16_t weight =
-            node.temp(byte_count(module.weight.elements().count(), x.dtype()), "weight in the input's type");
+            node.temp(byte_count(module.shape().elements().count(), x.dtype()), "weight in the input's type");
         node.grad(0);
         node.drop(weight);
     }
@@ -114,10 +98,10 @@ Ref int8_product(const Module& module) {
 
 /// AutoGPTQ auto_gptq/nn_modules/qlinear/qlinear_cuda_old.py QuantLinear.forward (0.7.1), with more rows than its
 /// own kernel serves: the weight is unpacked by ops of the framework, and the product keeps it.
-Ref gptq_product(const Module& module) {
+Ref gptq_product(const LinearModule& module) {
     Tape& tape = module.call.tape;
-    const Ref given = module.call.in(0);
-    const std::int64_t weights = module.weight.elements().count();
+    const Ref given = module.x;
+    const std::int64_t weights = module.shape().elements().count();
     Ref weight;
     {
         Ref shifted = tape.fresh(weights, dtype::int32, "shifted codes");
@@ -134,10 +118,10 @@ Ref gptq_product(const Module& module) {
 }
 
 /// AutoAWQ awq/modules/linear/gemm.py WQLinearMMFunction (0.2.9), with 1024 rows or more.
-Ref awq_product(const Module& module) {
+Ref awq_product(const LinearModule& module) {
     Tape& tape = module.call.tape;
-    const Ref given = module.call.in(0);
-    const std::int64_t weights = module.weight.elements().count();
+    const Ref given = module.x;
+    const std::int64_t weights = module.shape().elements().count();
     const Ref x = tape.cast(given, dtype::fp16);
     Ref bias = module.bias();
     Ref out;
@@ -161,23 +145,23 @@ Ref awq_product(const Module& module) {
     return tape.cast(std::move(out), given.dtype());
 }
 
-Ref product(const Module& module) {
+Ref product(const LinearModule& module) {
     KernelCall& call = module.call;
-    if (module.weight.quantization == nullptr) {
-        Ref weight = call.parameter(0);
+    if (module.shape().quantization == nullptr) {
+        Ref weight = call.parameter(module.weight);
         // A transposed view of a parameter is no leaf: autocast does not cache its copy
         // [aten/src/ATen/autocast_mode.cpp cached_cast].
         if (call.attributes().weight_copied && call.tape.autocast() != nullptr)
             weight = call.tape.cast(std::move(weight), *call.tape.autocast());
-        Ref x = call.in(0);
-        if (call.attributes().cast_to_weight) x = call.tape.cast(std::move(x), call.parameter(0).dtype());
+        Ref x = module.x;
+        if (call.attributes().cast_to_weight) x = call.tape.cast(std::move(x), weight.dtype());
         // A cast fills the gaps.
         if (call.attributes().strided && call.tape.autocast() == nullptr && call.extents.images > 1)
             return linear_of_strided(call.tape, std::move(x), std::move(weight), module.bias(),
                                      {module.rows, module.in, module.out});
         return call.tape.linear(std::move(x), std::move(weight), module.bias(), module.rows, module.in, module.out);
     }
-    switch (module.weight.quantization->product) {
+    switch (module.shape().quantization->product) {
         case QuantizedProduct::four_bit: return four_bit_product(module);
         case QuantizedProduct::int8: return int8_product(module);
         case QuantizedProduct::gptq: return gptq_product(module);
@@ -198,7 +182,7 @@ struct Direction {
     Ref scale;            ///< magnitude / norm
 };
 
-Direction direction_of(const Module& module, const Adapter& adapter, const Dtype& type) {
+Direction direction_of(const LinearModule& module, const Adapter& adapter, const Dtype& type) {
     KernelCall& call = module.call;
     Tape& tape = call.tape;
     Direction made;
@@ -213,10 +197,10 @@ Direction direction_of(const Module& module, const Adapter& adapter, const Dtype
         tape.linear(made.inner, parameter(call, adapter.b), Ref(), module.in, adapter.rank, module.out);
     made.lora_weight = tape.cast(std::move(made.lora_weight), type);
     tape.set_grad_enabled(enabled);
-    const std::int64_t weights = module.weight.elements().count();
-    made.weight = module.weight.quantization != nullptr
-                      ? tape.fresh(weights, module.compute(), "dequantized weight")
-                      : call.parameter(0);
+    const std::int64_t weights = module.shape().elements().count();
+    made.weight = module.shape().quantization != nullptr
+                      ? tape.fresh(weights, *module.shape().dtype, "dequantized weight")
+                      : call.parameter(module.weight);
     made.weight = tape.cast(std::move(made.weight), type);
     Ref norm;
     {
@@ -231,7 +215,7 @@ Direction direction_of(const Module& module, const Adapter& adapter, const Dtype
 }
 
 /// What DoRA adds to the module's output.
-Ref dora_update(const Module& module, const Adapter& adapter, Ref x, const Ref& result, bool dropped) {
+Ref dora_update(const LinearModule& module, const Adapter& adapter, Ref x, const Ref& result, bool dropped) {
     KernelCall& call = module.call;
     Tape& tape = call.tape;
     const Direction direction = direction_of(module, adapter, x.dtype());
@@ -254,11 +238,11 @@ Ref dora_update(const Module& module, const Adapter& adapter, Ref x, const Ref& 
 
 /// peft tuners/lora/layer.py Linear.forward, and lora/gptq.py, which does the same; lora/bnb.py and
 /// lora/awq.py cast under autocast nothing, and else the update rather than the sum.
-Ref with_adapter(const Module& module, Ref result) {
+Ref with_adapter(const LinearModule& module, Ref result) {
     KernelCall& call = module.call;
     Tape& tape = call.tape;
-    const Adapter& adapter = *call.op.adapter;
-    const Quantization* quantized = module.weight.quantization;
+    const Adapter& adapter = *module.adapter;
+    const Quantization* quantized = module.shape().quantization;
     const bool plain = quantized == nullptr || quantized->product == QuantizedProduct::gptq;
     const Dtype& type = result.dtype();
     if (!plain && quantized->product == QuantizedProduct::four_bit) result = tape.copy(std::move(result));
@@ -266,7 +250,7 @@ Ref with_adapter(const Module& module, Ref result) {
     // [peft tuners/lora/bnb.py, awq.py requires_conversion].
     const bool casts = plain || tape.autocast() == nullptr || tape.backend() == Backend::cpu;
     const double p = adapter.dropout;
-    Ref x = call.in(0);
+    Ref x = module.x;
     if (casts) x = tape.cast(std::move(x), parameter(call, adapter.a).dtype());
     if (adapter.magnitude >= 0) {
         if (p > 0) x = tape.dropout(std::move(x), p);
@@ -293,16 +277,26 @@ Ref with_adapter(const Module& module, Ref result) {
 
 namespace {
 
-void run(const Module& module) {
-    Ref out = product(module);
-    module.call.out(0, module.call.op.adapter ? with_adapter(module, std::move(out)) : std::move(out));
+/// The whole op is one module.
+void run(KernelCall& call, bool keeps_inputs) {
+    const Adapter* adapter = call.op.adapter ? &*call.op.adapter : nullptr;
+    const std::size_t own = adapter != nullptr ? static_cast<std::size_t>(adapter->a) : call.parameters();
+    const Tensor& input = call.input_tensor(0);
+    call.out(0, run_linear({.call = call, .x = call.in(0), .biased = own > 1, .rows = call.rows(input),
+                            .in = input.width, .out = call.output_tensor(0).width, .adapter = adapter,
+                            .keeps = keeps_inputs}));
 }
 
 }  // namespace
 
-void linear(KernelCall& call) { run(Module(call, false)); }
+Ref run_linear(LinearModule module) {
+    Ref out = product(module);
+    return module.adapter != nullptr ? with_adapter(module, std::move(out)) : out;
+}
 
-void linear_of_early_bitsandbytes(KernelCall& call) { run(Module(call, true)); }
+void linear(KernelCall& call) { run(call, false); }
+
+void linear_of_early_bitsandbytes(KernelCall& call) { run(call, true); }
 
 void embedding(KernelCall& call) {
     Tape& tape = call.tape;

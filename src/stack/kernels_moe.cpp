@@ -79,10 +79,12 @@ Ref grouped_experts(Mixture& m, const Ref& x, const Routing& routing) {
     Tape& tape = m.tape;
     const Dtype& integer = dtype::int64;
     const bool biased = m.a.expert_bias;
-    const Ref gate_up = m.next_parameter();
+    Adapted gate_up(m);
     const Ref gate_up_bias = biased ? m.next_parameter() : Ref();
-    const Ref down = m.next_parameter();
+    Adapted down(m);
     const Ref down_bias = biased ? m.next_parameter() : Ref();
+    down.activate();  // the outer wrapper
+    gate_up.activate();
 
     const Ref sorted_ids = tape.fresh(m.rows, integer, "sorted expert ids");
     const Ref order = tape.fresh(m.rows, integer, "order of rows");
@@ -97,10 +99,10 @@ Ref grouped_experts(Mixture& m, const Ref& x, const Routing& routing) {
     const Ref offsets = tape.fresh(m.a.experts, dtype::int32, "offsets of groups");
 
     Ref selected_bias;
-    Ref out = grouped_product(m, selected, gate_up, offsets, 2 * m.a.expert_width);
+    Ref out = grouped_product(m, selected, gate_up.get(), offsets, 2 * m.a.expert_width);
     out = add_expert_bias(m, std::move(out), gate_up_bias, sorted_ids, selected_bias);
     out = gate_halves(m, out);
-    out = grouped_product(m, std::move(out), down, offsets, m.hidden);
+    out = grouped_product(m, std::move(out), down.get(), offsets, m.hidden);
     out = add_expert_bias(m, std::move(out), down_bias, sorted_ids, selected_bias);
 
     Ref weighted = tape.mul(out, sample_weights);
@@ -126,10 +128,12 @@ std::int64_t busiest_rows(const Mixture& m) {
 Ref looped_experts(Mixture& m, const Ref& x, const Routing& routing) {
     Tape& tape = m.tape;
     const bool biased = m.a.expert_bias;
-    const Ref gate_up = m.next_parameter();
+    Adapted gate_up(m);
     const Ref gate_up_bias = biased ? m.next_parameter() : Ref();
-    const Ref down = m.next_parameter();
+    Adapted down(m);
     const Ref down_bias = biased ? m.next_parameter() : Ref();
+    down.activate();  // the outer wrapper
+    gate_up.activate();
     const Ref mask = tape.fresh(detail::checked_mul(m.rows, m.a.experts + 1), dtype::int64,
                                 "one-hot expert ids");
     Ref out = tape.fresh(x.numel(), x.dtype(), "output");
@@ -144,11 +148,11 @@ Ref looped_experts(Mixture& m, const Ref& x, const Routing& routing) {
         const Ref token_ids = tape.fresh(rows, dtype::int64, "token ids");
         Ref state =
             gather(tape, x, token_ids, detail::checked_mul(rows, m.hidden), "rows of the expert");
-        Ref both = tape.linear(state, of_expert(m, gate_up), of_expert(m, gate_up_bias), rows,
+        Ref both = tape.linear(state, of_expert(m, gate_up.get()), of_expert(m, gate_up_bias), rows,
                                m.hidden, 2 * m.a.expert_width);
         Ref current = gate_halves(m, both);
         both.reset();
-        current = tape.linear(std::move(current), of_expert(m, down), of_expert(m, down_bias), rows,
+        current = tape.linear(std::move(current), of_expert(m, down.get()), of_expert(m, down_bias), rows,
                               m.a.expert_width, m.hidden);
         const Ref weights = gather(tape, routing.weights, token_ids, rows, "weight of each row");
         current = tape.mul(current, weights);
@@ -168,22 +172,10 @@ Ref looped_experts(Mixture& m, const Ref& x, const Routing& routing) {
 /// The dense network that every token passes: down(act(gate(x)) * up(x)).
 Ref shared_expert(Mixture& m, const Ref& x) {
     Tape& tape = m.tape;
-    struct Weights {
-        Ref weight, bias;
-    };
-    const auto next = [&] {
-        Ref weight = m.next_parameter();
-        return Weights{std::move(weight), m.a.shared_bias ? m.next_parameter() : Ref()};
-    };
-    const Weights gate = next();
-    const Weights up = next();
-    const Weights down = next();
-    const auto project = [&](Ref from, const Weights& with, std::int64_t in, std::int64_t out) {
-        return tape.linear(std::move(from), with.weight, with.bias, m.tokens, in, out);
-    };
-    Ref active = apply_activation(tape, m.a.act, project(x, gate, m.hidden, m.a.shared_width));
-    Ref product = tape.mul(std::move(active), project(x, up, m.hidden, m.a.shared_width));
-    return project(std::move(product), down, m.a.shared_width, m.hidden);
+    Ref active = apply_activation(tape, m.a.act, m.next_linear(x, m.hidden, m.a.shared_width, m.a.shared_bias));
+    Ref up = m.next_linear(x, m.hidden, m.a.shared_width, m.a.shared_bias);
+    Ref product = tape.mul(std::move(active), std::move(up));
+    return m.next_linear(std::move(product), m.a.shared_width, m.hidden, m.a.shared_bias);
 }
 
 /// Llama 4 [models/llama4/modeling_llama4.py Llama4TextMoe.forward]: every expert runs over all tokens, which
@@ -198,15 +190,17 @@ void all_experts(Mixture& m) {
         const Ref by_row = tape.copy(routing.weights);
         in = tape.mul(std::move(in), by_row);
     }
-    const Ref gate_up = m.next_parameter();
-    const Ref down = m.next_parameter();
+    Adapted gate_up(m);
+    Adapted down(m);
+    down.activate();  // the outer wrapper
+    gate_up.activate();
     Ref out;
     {
-        const Ref both = tape.matmul(in, gate_up, detail::checked_mul(rows, 2 * m.a.expert_width));
+        const Ref both = tape.matmul(in, gate_up.get(), detail::checked_mul(rows, 2 * m.a.expert_width));
         const std::int64_t halves[] = {both.numel() / 2, both.numel() / 2};
         const std::vector<Ref> parts = tape.chunk(both, halves);
         Ref product = tape.mul(parts[1], apply_activation(tape, m.a.act, parts[0]));
-        out = tape.view(tape.matmul(std::move(product), down, in.numel()));
+        out = tape.view(tape.matmul(std::move(product), down.get(), in.numel()));
     }
     Ref shared = shared_expert(m, x);
     shared = tape.add_in_place(std::move(shared), tape.sum_to(out, x.numel()));
@@ -234,7 +228,7 @@ using Experts = Ref (*)(Mixture& m, const Ref& x, const Routing& routing);
 /// sigmoid(gate(x)) * shared [Qwen2MoeSparseMoeBlock.forward].
 Ref open_gate(Mixture& m, const Ref& x, const Ref& shared) {
     Tape& tape = m.tape;
-    Ref gate = tape.linear(x, m.next_parameter(), Ref(), m.tokens, m.hidden, 1);
+    Ref gate = m.next_linear(x, m.hidden, 1, false);
     const Ref open = tape.unary_saving_output(gate, "sigmoid");
     gate.reset();
     return tape.mul(open, shared);
@@ -277,7 +271,7 @@ void mixture(KernelCall& call, Experts experts) {
         if (m.a.keeps_logits) call.keep_as_output(routing.logits);
     };
     const auto run_shared = [&](const Ref& from) {
-        m.parameter = call.parameters() - of_shared;
+        m.parameter = m.own_parameters() - of_shared;
         shared = shared_expert(m, from);
     };
     const auto run_experts = [&] {
@@ -291,7 +285,7 @@ void mixture(KernelCall& call, Experts experts) {
     const bool last = !shared;
     if (last) run_shared(call.in(0));
     if (m.a.shared_gate) {
-        m.parameter = call.parameters() - 1;
+        m.parameter = m.own_parameters() - 1;
         shared = open_gate(m, x, shared);
     }
     // An expert called last is an operand of the sum: no name holds its result.

@@ -62,7 +62,9 @@ Ref divide_by_sum(Mixture& m, const Ref& values) {
 /// The router's product of its input, in the type of its weight.
 Ref project(Mixture& m, Ref x, const Dtype* type = nullptr) {
     Tape& tape = m.tape;
-    Ref weight = m.next_parameter();
+    Adapted adapted(m);
+    adapted.activate();
+    Ref weight = adapted.get();
     Ref bias = m.a.router == RouterForm::gpt_oss ? m.next_parameter() : Ref();
     if (type != nullptr) {
         x = tape.cast(std::move(x), *type);

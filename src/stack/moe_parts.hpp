@@ -17,6 +17,10 @@ struct Mixture {
           rows(detail::checked_mul(tokens, a.experts_per_token)) {}
 
     Ref next_parameter() { return call.parameter(parameter++); }
+    /// The next parameters are a linear module's: its product with x.
+    Ref next_linear(Ref x, std::int64_t in, std::int64_t out, bool biased);
+    /// How many parameters the module has without adapters.
+    [[nodiscard]] std::size_t own_parameters() const;
 
     KernelCall& call;
     Tape& tape;
@@ -29,6 +33,25 @@ struct Mixture {
 /// What the router decides.
 struct Routing {
     Ref logits, weights, ids;
+};
+
+/// The next parameter of a module, with what adapters add to it.
+class Adapted {
+public:
+    explicit Adapted(Mixture& mixture);
+    /// The wrapper begins to run: its factors are made ready, and the sum is computed once to check it.
+    void activate();
+    /// The sum, kept from its first use on [torch/nn/utils/parametrize.py cached]; the parameter where there are no
+    /// adapters.
+    [[nodiscard]] const Ref& get();
+
+private:
+    [[nodiscard]] Ref fold() const;
+    Mixture& m_;
+    const ParameterAdapter* adapter_ = nullptr;
+    Ref parameter_, sum_;
+    Ref a_, b_;    ///< factors of a stack, as a batched product takes them
+    Ref update_;   ///< of a single matrix: scale * B @ A
 };
 
 /// x[ids]: saves the ids; the gradient is scattered into zeros.

@@ -161,6 +161,7 @@ void BlockRun::run_op(std::size_t index) {
     if (caches(op)) update_cache(op);
     KernelCall call = call_of(op);
     call.early = std::move(early_results_[index]);
+    const std::size_t held_before = held_.size();
     const bool records = tape_.grad_enabled();
     // Layers that only outputs read are checkpointed like the others, and nothing asks for them again.
     const Checkpointing& checkpointing = job.checkpointing;
@@ -173,6 +174,10 @@ void BlockRun::run_op(std::size_t index) {
     call.early.reset();
     for (Ref& local : locals) locals_.emplace_back(std::move(local), scope_end(index));
     locals.clear();
+    // What a name held goes when the function returns whose result takes it: `_`, of a second attention.
+    if (held_.size() > held_before)
+        for (; held_before > 0 && held_.size() > 1; held_.erase(held_.begin()))
+            locals_.emplace_back(std::move(held_.front()), scope_end(index));
     if (block_.input < 0 && (op.kind == OpKind::embedding || op.kind == OpKind::conv_patches)) {
         activations_ = &tensors_[at(op.outputs[0])].dtype();
         const Ref& made = tensors_[at(op.outputs[0])];

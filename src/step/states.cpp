@@ -38,19 +38,59 @@ Shape shape_of_shard(const Parameter& parameter, Partition partition, std::int64
     return room;
 }
 
+using Pointers = std::vector<const Parameter*>;
+
+/// Modules that a class registers in another order than it runs them: the first, and those behind it.
+struct RegisteredBefore {
+    std::string_view first, behind;
+};
+constexpr RegisteredBefore kRegisteredBefore[] = {
+    {"embeddings.position_embeddings", "embeddings.token_type_embeddings"},  // BERT and its kin
+    {"attn.out_proj", "attn.qkv_proj"},                                      // CodeGen
+    {"mlp.down_proj", "mlp.act_fn"},                                         // Apertus
+    {"feed_forward", "attention"},                                           // Pixtral
+    {"attention", "ffn_norm"},
+};
+
+std::string_view module_of(const Parameter& parameter) {
+    return std::string_view(parameter.name).substr(0, parameter.name.rfind('.'));
+}
+
+/// Moves what belongs to `order.first` in front of what belongs to `order.behind`.
+void put_first(Pointers& parameters, const RegisteredBefore& order) {
+    const auto in = [](std::string_view module) {
+        return [module](const Parameter* p) {
+            const std::string_view own = module_of(*p);
+            const std::size_t at = own.find(module);
+            return at != std::string_view::npos && (at == 0 || own[at - 1] == '.') &&
+                   (at + module.size() == own.size() || own[at + module.size()] == '.');
+        };
+    };
+    const auto behind = std::find_if(parameters.begin(), parameters.end(), in(order.behind));
+    if (behind != parameters.end()) std::stable_partition(behind, parameters.end(), in(order.first));
+}
+
 /// The block's parameters in the order in which the class registers them, which is the optimizer's. In the
-/// layers of Llama and those made after it, attention and MLP come before the norms
-/// [transformers models/llama/modeling_llama.py LlamaDecoderLayer.__init__].
-std::vector<const Parameter*> registered(const Block& block) {
-    std::vector<const Parameter*> out;
+/// layers of Llama and those made after it, attention and MLP come before the norms, and within attention the norms
+/// of queries and keys behind the projections [transformers models/llama/modeling_llama.py
+/// LlamaDecoderLayer.__init__, models/qwen3/modeling_qwen3.py Qwen3Attention.__init__].
+Pointers registered(const Block& block) {
+    Pointers out;
     for (const Parameter& parameter : block.parameters) out.push_back(&parameter);
+    for (const RegisteredBefore& order : kRegisteredBefore) put_first(out, order);
     const auto is_attention = [](const Parameter* p) { return p->name.starts_with("self_attn."); };
     const auto is_norm = [](const Parameter* p) {
-        const std::string_view module = std::string_view(p->name).substr(0, p->name.rfind('.'));
-        return module.ends_with("_layernorm") && module.find('.') == std::string_view::npos;
+        return module_of(*p).ends_with("_layernorm") && module_of(*p).find('.') == std::string_view::npos;
     };
-    if (std::any_of(out.begin(), out.end(), is_attention))
-        std::stable_partition(out.begin(), out.end(), std::not_fn(is_norm));
+    const auto is_head_norm = [](const Parameter* p) {
+        constexpr std::string_view kNames[] = {"q_norm", "k_norm", "q_layernorm", "k_layernorm"};
+        const std::string_view name = module_of(*p).substr(module_of(*p).rfind('.') + 1);
+        return std::find(std::begin(kNames), std::end(kNames), name) != std::end(kNames);
+    };
+    const auto attention = std::find_if(out.begin(), out.end(), is_attention);
+    if (attention == out.end()) return out;
+    std::stable_partition(attention, std::find_if_not(attention, out.end(), is_attention), std::not_fn(is_head_norm));
+    std::stable_partition(out.begin(), out.end(), std::not_fn(is_norm));
     return out;
 }
 

@@ -110,9 +110,11 @@ def draw(seed: int = SEED) -> list[dict[str, Any]]:
     return cases
 
 
+FOUR_BIT = {"type": "nf4", "double_quant": False, "compute": "bfloat16", "prepare": True}
+
+
 def adapters() -> list[dict[str, Any]]:
     """Forms of adapters and of frozen bases that the draw does not have; 4-bit bases need bitsandbytes."""
-    four_bit = {"type": "nf4", "double_quant": False, "compute": "bfloat16", "prepare": True}
     all_linear = {"r": 16, "lora_alpha": 16, "target_modules": "all-linear"}
     dora = {"r": 8, "lora_alpha": 16, "use_dora": True, "target_modules": ["q_proj", "down_proj"]}
     embedding = {"r": 8, "target_modules": ["q_proj", "embed_tokens"], "modules_to_save": ["lm_head"], "bias": "all"}
@@ -121,18 +123,18 @@ def adapters() -> list[dict[str, Any]]:
         "dora-0": {"lora": dora | {"lora_dropout": 0.1}},
         "dora-1": narrow | {"lora": dora},
         "embedding": {"lora": embedding},
-        "nf4-0": narrow | {"lora": all_linear, "quantization": four_bit},
-        "nf4-1": narrow | {"lora": all_linear, "quantization": four_bit | {"double_quant": True, "prepare": False}},
+        "nf4-0": narrow | {"lora": all_linear, "quantization": FOUR_BIT},
+        "nf4-1": narrow | {"lora": all_linear, "quantization": FOUR_BIT | {"double_quant": True, "prepare": False}},
         "nf4-2": narrow
         | {
             "lora": {"r": 8, "lora_dropout": 0.1, "target_modules": ["q_proj", "v_proj"]},
-            "quantization": four_bit | {"double_quant": True},
+            "quantization": FOUR_BIT | {"double_quant": True},
             "checkpointing": "reentrant",
         },
         "fp4": narrow
         | {
             "lora": all_linear,
-            "quantization": four_bit | {"type": "fp4"},
+            "quantization": FOUR_BIT | {"type": "fp4"},
             "autocast": "bfloat16",
             "checkpointing": "non_reentrant",
         },
@@ -140,6 +142,31 @@ def adapters() -> list[dict[str, Any]]:
     dims = Dims(hidden=512, intermediate=1408, layers=4, heads=8, kv_heads=4, vocab=2048, batch=2, seq=96)
     common = {"attn_implementation": "sdpa", "optimizer": OPTIMIZERS[2][1], "keep_outputs": False}
     return [{"name": f"adapters-{name}"} | make_case("llama", dims, common | form) for name, form in forms.items()]
+
+
+def stacks() -> list[dict[str, Any]]:
+    """Adapters on the parameters of mixtures, into which the names of linear modules turn."""
+    dims = Dims(hidden=256, intermediate=704, layers=3, heads=4, kv_heads=2, vocab=1000, batch=2, seq=96)
+    common = {"attn_implementation": "sdpa", "optimizer": OPTIMIZERS[2][1], "keep_outputs": False}
+    everything = {"r": 8, "target_modules": "all-linear"}
+    narrow = {"param_dtype": "bfloat16"}
+    experts = {"r": 4, "lora_alpha": 4, "target_modules": ["q_proj"], "target_parameters": ["experts.down_proj"]}
+    forms = [
+        ("mixtral", {"lora": everything | {"lora_alpha": 16}}),
+        ("mixtral", narrow | {"lora": everything, "checkpointing": "non_reentrant"}),
+        ("mixtral", {"autocast": "bfloat16", "lora": everything | {"lora_alpha": 16}}),
+        ("mixtral", narrow | {"lora": experts}),
+        ("qwen2-moe", narrow | {"lora": everything, "accumulation": 2}),
+        ("qwen3-moe", {"lora": everything, "checkpointing": "reentrant"}),
+        ("gpt-oss", narrow | {"attn_implementation": "eager", "lora": everything | {"lora_alpha": 16}}),
+        ("deepseek-v3", narrow | {"lora": everything, "autocast": "bfloat16"}),
+        ("qwen2-moe", narrow | {"lora": everything, "quantization": FOUR_BIT, "checkpointing": "non_reentrant"}),
+        ("qwen2-moe", narrow | {"lora": everything, "quantization": FOUR_BIT, "autocast": "bfloat16"}),
+    ]
+    return [
+        {"name": f"stacks-{number}"} | make_case(architecture, dims, common | training)
+        for number, (architecture, training) in enumerate(forms)
+    ]
 
 
 def losses() -> list[dict[str, Any]]:
@@ -243,7 +270,7 @@ def narrow_autocast() -> list[dict[str, Any]]:
 def all_cases(seed: int) -> list[dict[str, Any]]:
     """What `record.py` runs."""
     tables = [vision_language, towers_of_tiles, mixtures, relatives]
-    by_hand = [adapters, losses, towers, offloads, narrow_autocast, *tables]
+    by_hand = [adapters, stacks, losses, towers, offloads, narrow_autocast, *tables]
     return draw(seed) + [case for make in by_hand for case in make()]
 
 

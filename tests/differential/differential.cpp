@@ -29,11 +29,11 @@ namespace {
 constexpr double kMedianBound = 20;
 constexpr double kWorstBound = 10'000;
 constexpr double kWorstPhaseBound = 20'000;
-constexpr std::size_t kFewestSimulated = 543;
+constexpr std::size_t kFewestSimulated = 553;
 /// How many records may have a phase, or a term at the peak, outside its bound; each is named on the
 /// page, and the number only falls.
-constexpr std::size_t kMostPhasesOutside = 1;
-constexpr std::size_t kMostTermsOutside = 2;
+constexpr std::size_t kMostPhasesOutside = 0;
+constexpr std::size_t kMostTermsOutside = 0;
 
 const std::string kSource = MEMBUDGET_SOURCE_DIR;
 
@@ -292,6 +292,23 @@ double percentile(std::vector<double> values, double share) {
 
 std::string percent(double ratio) { return fmt::format("{:+.4f} %", 100 * ratio); }
 
+/// How far the peak of one phase is off, over all records.
+std::string phase_row(const std::vector<Outcome>& outcomes, std::string_view phase) {
+    std::vector<double> errors;
+    double worst = 0;
+    std::string_view in;
+    for (const Outcome& one : outcomes)
+        for (const auto& [name, error] : one.phases) {
+            if (name != phase) continue;
+            errors.push_back(std::abs(error));
+            if (std::abs(error) <= std::abs(worst)) continue;
+            worst = error;
+            in = one.name;
+        }
+    return fmt::format("| {} | {:.4f} % | {:.4f} % | {} | {} |\n", phase, 100 * percentile(errors, 0.5),
+                       100 * percentile(errors, 0.9), percent(worst), in);
+}
+
 std::string page(const KeyTree& file, const std::vector<Outcome>& outcomes) {
     std::string text =
         "<!-- Generated: cmake --build build --target update_accuracy -->\n\n"
@@ -328,15 +345,18 @@ std::string page(const KeyTree& file, const std::vector<Outcome>& outcomes) {
                                 one.measured_phase,
                                 one.phase == one.measured_phase ? "" : ", estimated in " + one.phase);
     const auto [phases, terms] = outside(outcomes);
+    text += "\nPeaks of the phases:\n\n| phase | median of abs(error) | 90th percentile | worst | in |\n|---|--:|--:|--:|---|\n";
+    for (const Phase phase : kPhases) text += phase_row(outcomes, name_of(phase));
     text += fmt::format("\n{} records have a phase whose peak is off by more than {:.0f} %, {} a first-level term at the "
-                        "peak that is off by more than 2 % of itself and 0.2 % of the peak:\n\n| record | outside |\n|---|---|\n",
-                        phases, kWorstPhaseBound / 1e4, terms);
+                        "peak that is off by more than 2 % of itself and 0.2 % of the peak{}\n",
+                        phases, kWorstPhaseBound / 1e4, terms,
+                        phases + terms > 0 ? ":\n\n| record | outside |\n|---|---|" : ".");
     for (const Outcome& one : outcomes) {
         std::vector<std::string> all = one.phases_outside();
         all.insert(all.end(), one.terms_outside.begin(), one.terms_outside.end());
         if (!all.empty()) text += fmt::format("| {} | {} |\n", one.name, fmt::join(all, "; "));
     }
-    text += "\nNot simulated, by reason:\n\n| records | reason |\n|--:|---|\n";
+    if (!reasons.empty()) text += "\nNot simulated, by reason:\n\n| records | reason |\n|--:|---|\n";
     for (const auto& [reason, count] : reasons) text += fmt::format("| {} | {} |\n", count.first, reason);
     text += measured_section(kSource + "/tests/measured");
     return text;

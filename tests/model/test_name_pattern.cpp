@@ -1,5 +1,10 @@
 /// Regular expressions over module names: what matches, what is refused, and that no pattern is slow.
 
+#include <functional>
+#include <random>
+#include <regex>
+#include <string>
+
 #include "catch.hpp"
 #include "model/name_pattern.hpp"
 
@@ -29,6 +34,39 @@ TEST_CASE("patterns match whole names, as re.fullmatch", "[model][pattern]") {
     CHECK(matches("a{,2}b{2,}", "aabbb"));
     CHECK_FALSE(matches("a{,2}b{2,}", "aaabb"));
     CHECK(matches("x{y}", "x{y}"));
+}
+
+TEST_CASE("patterns match what std::regex matches", "[model][pattern]") {
+    std::mt19937 random(20);
+    const auto pick = [&random](int below) { return static_cast<int>(random() % static_cast<unsigned>(below)); };
+    const auto name = [&pick](int longest) {
+        std::string out;
+        for (int left = pick(longest + 1); left > 0; --left) out += "ab."[pick(3)];
+        return out;
+    };
+    const std::function<std::string(int)> pattern = [&](int depth) {
+        std::string out;
+        for (int pieces = 1 + pick(3); pieces > 0; --pieces) {
+            constexpr const char* kAtoms[] = {"a", "b", R"(\.)", ".", "[ab]", "[^a]"};
+            out += depth > 0 && pick(3) == 0 ? "(" + pattern(depth - 1) + ")" : kAtoms[pick(6)];
+            constexpr const char* kRepeats[] = {"", "", "", "*", "+", "?"};
+            out += kRepeats[pick(6)];
+        }
+        return pick(4) == 0 ? out + "|" + name(2) + "b" : out;
+    };
+    int found = 0;
+    for (int i = 0; i < 2'000; ++i) {
+        const std::string text = pattern(2);
+        const std::regex same(text);
+        for (int j = 0; j < 10; ++j) {
+            const std::string tried = name(6);
+            INFO(text << " on " << tried);
+            const bool expected = std::regex_match(tried, same);
+            found += expected ? 1 : 0;
+            REQUIRE(matches(text, tried) == expected);
+        }
+    }
+    CHECK(found > 1'000);
 }
 
 TEST_CASE("what is no pattern, and what is not known here", "[model][pattern]") {
