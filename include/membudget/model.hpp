@@ -278,7 +278,9 @@ struct OpAttributes {
     Rotation rotation = Rotation::halves;
     AttentionForm form = AttentionForm::shared;
     bool rotates = false;            ///< of an attention: its queries and keys come from a rotation
-    bool transposed = false;         ///< of an attention: `transpose_heads` has made its inputs
+    /// Of an attention: `transpose_heads` has made its inputs; of a linear: its input lies channel by channel, as a
+    /// convolution made it.
+    bool transposed = false;
     bool head_major = false;         ///< queries and keys lie in memory head by head
     bool sliced = false;             ///< of a split: parts are sliced off one by one
     bool same = false;               ///< of a split: its output is its input, or a parameter, under another name

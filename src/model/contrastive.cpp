@@ -200,12 +200,6 @@ void declare_pool(BlockBuilder& b, const ContrastiveVision& v) {
 
 }  // namespace
 
-Block siglip_pool(const ContrastiveVision& v) {
-    BlockBuilder b("pool");
-    declare_pool(b, v);
-    return std::move(b).finish(-1);
-}
-
 void add_contrastive_vision(Parts& parts, std::string_view prefix, const ContrastiveVision& v) {
     const std::string root(prefix);
     parts.add(root, contrastive_vision_stem(v));

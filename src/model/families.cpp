@@ -1788,8 +1788,8 @@ constexpr Family kFamilies[] = {
      "ConvNeXt",
      "transformers 5.24 models/convnext",
      build_parts_family<configure_convnext>,
-     "num_channels=3 patch_size=4 hidden_sizes=[96,192,384,768] depths=[3,3,9,3] "
-     "layer_scale_init_value=1e-06"},
+     "num_channels=3 patch_size=4 image_size=224 hidden_sizes=[96,192,384,768] depths=[3,3,9,3] "
+     "layer_scale_init_value=1e-06 hidden_act=gelu drop_path_rate=0.0"},
     {"convnextv2",
      "ConvNextV2ForImageClassification ConvNextV2Model",
      "ConvNeXt V2",

@@ -1,6 +1,6 @@
 #pragma once
 
-/// Image classifiers and encoders; of ConvNeXt and ResNet parameters only.
+/// Image classifiers and encoders; of ConvNeXt v2 and ResNet parameters only.
 
 #include "model/parts.hpp"
 

@@ -57,6 +57,8 @@ Block gemma3_projector(const ContrastiveVision& v, std::int64_t side, std::int64
     b.norm_weights(norm, v.hidden, norms::layer, kVision);
     int y = b.norm(b.input(v.hidden, Rows::patches), norm, norms::layer);
     b.share(y, states, shared[static_cast<std::size_t>(states)]);
+    const std::string head = "model.vision_tower.head";
+    if (v.head) add_siglip_pool(b, v, head, y);
     b.end_base_model();
 
     const int weight = b.parameter(join(projector, "mm_input_projection_weight"), {v.hidden, hidden}, kVision);
@@ -79,7 +81,10 @@ Block gemma3_projector(const ContrastiveVision& v, std::int64_t side, std::int64
         b.op(OpKind::linear, projector, place, {y}, {out}, {weight}).attributes.strided = true;
     }
     b.share(out, features, shared[static_cast<std::size_t>(features)]);
-    return std::move(b).finish(-1);
+    Block block = std::move(b).finish(-1);
+    for (Op& op : block.ops)  // the projector's result takes the place of the pooled one
+        if (op.name.starts_with(head)) op.reader = Reader::nobody;
+    return block;
 }
 
 }  // namespace
@@ -98,11 +103,9 @@ void configure_gemma3_vl(ConfigReader& config, Parts& parts) {
     if (!config.diagnostics().empty()) return;
     plan.image_tokens = side * side;
     plan.image_blocks = true;
-    if (v.head) plan.step_unsupported = "a pool by attention behind the vision tower is not modelled";
     plan.tower = [&](Model& model, const TowerFeatures& features) {
         add_section(model, "model.vision_tower.", contrastive_vision_stem(v), 1);
         add_section(model, "model.vision_tower.encoder.layers.{}.", contrastive_vision_layer(v), v.layers);
-        if (v.head) add_section(model, "model.vision_tower.", siglip_pool(v), 1);
         add_section(model, "", gemma3_projector(v, side, plan.hidden, model.shared, features.images), 1);
         model.image = v.shape();
         model.image.tokens = plan.image_tokens;
@@ -215,15 +218,26 @@ struct LlavaVision {
     Act act = Act::gelu;
     bool bias = true;
 
-    [[nodiscard]] std::int64_t tokens() const { return tower.patches + (without_class ? 0 : 1); }
+    [[nodiscard]] std::int64_t tokens() const { return tower.rows() - (without_class ? 1 : 0); }
 };
+
+/// Whether the tower is CLIP's or SigLIP's.
+bool has_contrastive_tower(const ConfigReader& config) {
+    const std::string type = nested_type(config, "vision_config", "clip_vision_model");
+    return type == "clip_vision_model" || type == "siglip_vision_model";
+}
 
 LlavaVision read_llava_vision(ConfigReader& config) {
     LlavaVision v;
-    ConfigReader vision_config = config.nested(
-        "vision_config", "clip_vision_model",
-        config.raw("vision_config") != nullptr ? vision_keys::clip : vision_keys::clip_in_llava);
-    v.tower = read_clip_vision(vision_config);
+    if (nested_type(config, "vision_config", "clip_vision_model") == "siglip_vision_model") {
+        ConfigReader vision_config = config.nested("vision_config", "siglip_vision_model", vision_keys::siglip);
+        v.tower = read_siglip_vision(vision_config);
+    } else {
+        ConfigReader vision_config = config.nested(
+            "vision_config", "clip_vision_model",
+            config.raw("vision_config") != nullptr ? vision_keys::clip : vision_keys::clip_in_llava);
+        v.tower = read_clip_vision(vision_config);
+    }
     v.bias = config.flag("multimodal_projector_bias");
     v.act = config.activation("projector_hidden_act");
     v.without_class = config.text("vision_feature_select_strategy") == "default";
@@ -291,9 +305,16 @@ Block llava_projector(const LlavaVision& v, std::int64_t hidden, std::vector<Ten
     if (last != x) keep(last, "last image hidden states");
     const std::string norm = join(tower, "post_layernorm");
     b.norm_weights(norm, width, norms::layer, kVision);
-    const int token = b.tensor("class token", width, Rows::images);
-    b.op(OpKind::split, "class token", place::norm, {last}, {token}).attributes.sliced = true;
-    b.hold(b.norm(token, norm, norms::layer));
+    const std::string head = join(tower, "head");
+    if (v.tower.clip) {
+        const int token = b.tensor("class token", width, Rows::images);
+        b.op(OpKind::split, "class token", place::norm, {last}, {token}).attributes.sliced = true;
+        b.hold(b.norm(token, norm, norms::layer));
+    } else {
+        const int normed = b.norm(last, norm, norms::layer);
+        keep(normed, "normalised image hidden states");
+        if (v.tower.head) add_siglip_pool(b, v.tower, head, normed);
+    }
     b.end_base_model();
 
     const Place place{place::embedding.term, kVision};
@@ -309,14 +330,17 @@ Block llava_projector(const LlavaVision& v, std::int64_t hidden, std::vector<Ten
     }
     y = b.linear(y, join(projector, "linear_1"), hidden, v.bias, place);
     b.last_op().attributes.strided = v.joined.empty() && v.without_class;
+    // Without a class token the sums of all layers lie as the convolution's result does.
+    b.last_op().attributes.transposed = v.joined.empty() && !v.tower.clip;
     y = b.activation(y, join(projector, "act"), v.act, place);
     y = b.linear(y, join(projector, "linear_2"), hidden, v.bias, place);
     b.share(y, features, shared[static_cast<std::size_t>(features)]);
     Block block = std::move(b).finish(-1);
     for (Op& op : block.ops) {
         if (op.name.starts_with(tower)) op.reader = Reader::outputs;
-        // The projector's result takes the place of the pooled one.
-        if (op.name == norm || op.name == "class token") op.reader = Reader::nobody;
+        // The projector's result takes the place of the pooled one; SigLIP's last norm is a field by itself.
+        if ((v.tower.clip && op.name == norm) || op.name == "class token" || op.name.starts_with(head))
+            op.reader = Reader::nobody;
     }
     return block;
 }
@@ -358,8 +382,7 @@ void add_llava_tower(Model& model, LlavaVision v, std::int64_t hidden, int featu
 void configure_llava(ConfigReader& config, Parts& parts) {
     DecoderPlan plan = language_model();
     read_any_text(config, "text_config", "llama", plan);
-    if (nested_type(config, "vision_config", "clip_vision_model") != "clip_vision_model")
-        return add_llava_any_tower(config, parts, plan, false);
+    if (!has_contrastive_tower(config)) return add_llava_any_tower(config, parts, plan, false);
     plan.base = "model.language_model";
     const LlavaVision v = read_llava_vision(config);
     if (!config.diagnostics().empty()) return;
@@ -374,8 +397,7 @@ void configure_llava(ConfigReader& config, Parts& parts) {
 void configure_llava_next(ConfigReader& config, Parts& parts) {
     DecoderPlan plan = language_model();
     read_any_text(config, "text_config", "llama", plan);
-    if (nested_type(config, "vision_config", "clip_vision_model") != "clip_vision_model")
-        return add_llava_any_tower(config, parts, plan, true);
+    if (!has_contrastive_tower(config)) return add_llava_any_tower(config, parts, plan, true);
     LlavaVision v = read_llava_vision(config);
     v.tower.stacked = true;
     const std::int64_t side = v.tower.image;
@@ -392,7 +414,9 @@ void configure_llava_next(ConfigReader& config, Parts& parts) {
     if (!config.diagnostics().empty()) return;
     plan.image_tokens = v.tokens();
     plan.newline = "model.image_newline";
-    if (!v.without_class) plan.step_unsupported = "features with the class token do not fill a square";
+    if (v.tokens() != v.tower.patches)
+        plan.step_unsupported = v.tower.clip ? "features with the class token do not fill a square"
+                                             : "features without the first patch do not fill a square";
     plan.tower = [&](Model& model, const TowerFeatures& features) {
         add_llava_tower(model, v, plan.hidden, features.images);
         model.image.patch = v.tower.patch;

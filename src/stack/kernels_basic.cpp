@@ -140,6 +140,8 @@ void split(KernelCall& call) {
         return split_falcon(call);
     if (call.attributes().same) {
         Ref whole = call.inputs() > 0 ? call.in(0) : call.parameter(0);
+        if (call.attributes().unbound)  // its gradient comes in another layout
+            return call.out(0, call.tape.view(std::move(whole), Tape::ViewGradient::copy));
         if (!call.attributes().sliced) return call.out(0, std::move(whole));
         // Sliced, all of it is a view of its own.
         const std::int64_t numel = call.numel(call.output_tensor(0));

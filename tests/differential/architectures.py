@@ -361,7 +361,7 @@ def llava_inputs(d: Dims) -> Inputs:
     }
 
 
-def _gemma3_image(d: Dims) -> Config:
+def gemma3_image(d: Dims) -> Config:
     text = with_head_dim(d, sliding_window=64, query_pre_attn_scalar=d.head_dim)
     text["layer_types"] = ["sliding_attention", "full_attention"] * (d.layers // 2)
     return {
@@ -372,7 +372,7 @@ def _gemma3_image(d: Dims) -> Config:
     }
 
 
-def _gemma3_image_inputs(d: Dims) -> Inputs:
+def gemma3_image_inputs(d: Dims) -> Inputs:
     shape = [d.batch, d.seq]
     places = [1, 5]
     return {
@@ -529,7 +529,7 @@ ARCHITECTURES: dict[str, Architecture] = {
     "siglip": Architecture("SiglipModel", "vision-text", _siglip, _clip_inputs, padding_mask=False),
     "llava": Architecture("LlavaForConditionalGeneration", "vision-text", llava, llava_inputs, padding_mask=False),
     "gemma3-image": Architecture(
-        "Gemma3ForConditionalGeneration", "vision-text", _gemma3_image, _gemma3_image_inputs,
+        "Gemma3ForConditionalGeneration", "vision-text", gemma3_image, gemma3_image_inputs,
         padding_mask=False,
         tracker="dispatch",  # under the profiler what torch.vmap has made of masks is never freed
     ),

@@ -13,6 +13,8 @@ from architectures import (
     bart,
     bert,
     distilbert,
+    gemma3_image,
+    gemma3_image_inputs,
     image_inputs,
     latent,
     llama,
@@ -41,6 +43,7 @@ class Family:
     padding: bool = True
     dropout: bool = False
     lora: bool = False
+    tracker: str = "profiler"
     pooled_loss: bool = False  # the class computes none
     wide: bool = False  # the class computes in fp32 alone
 
@@ -102,6 +105,12 @@ def captions(d: Dims) -> Inputs:
     """An image and what is said of it."""
     ids = {"shape": [d.batch, d.seq], "low": 3, "high": d.vocab}
     return {"pixel_values": {"shape": [d.batch, 3, d.image, d.image]}, "input_ids": ids, "labels": ids}
+
+
+def siglip_tower(d: Dims, config: Config) -> Config:
+    """The same over SigLIP's tower, whose pool nothing reads."""
+    vision = config["vision_config"] | {"model_type": "siglip_vision_model", "vision_use_head": d.batch == 3}
+    return config | {"vision_config": vision}
 
 
 def swin(d: Dims) -> Config:
@@ -295,6 +304,37 @@ FAMILIES: dict[str, Family] = {
         llava_inputs,
         padding=False,
     ),
+    "convnext": Family(
+        "ConvNextForImageClassification",
+        lambda d: {
+            "image_size": 128,
+            "patch_size": 4,
+            "hidden_sizes": [48, 96, 192],
+            "depths": [1, 2, 1],
+            "num_stages": 3,
+            "drop_path_rate": d.dropout,
+            "layer_scale_init_value": 0.0 if d.batch == 2 else 1e-6,
+            "num_labels": 10,
+        },
+        image_inputs,
+        padding=False,
+        checkpointing=False,
+        eager_only=True,
+        dropout=True,
+    ),
+    "llava-siglip": Family(
+        "LlavaForConditionalGeneration",
+        lambda d: siglip_tower(d, llava(d)) | {"vision_feature_select_strategy": "full"},
+        llava_inputs,
+        padding=False,
+    ),
+    "gemma3-pool": Family(
+        "Gemma3ForConditionalGeneration",
+        lambda d: siglip_tower(d, gemma3_image(replace(d, layers=2))),
+        gemma3_image_inputs,
+        padding=False,
+        tracker="dispatch",
+    ),
     "dinov3": Family(
         "DINOv3ViTModel",
         lambda d: vit_classes(d, patch_size=16, num_register_tokens=4, use_gated_mlp=d.batch == 3),
@@ -309,6 +349,7 @@ FAMILIES: dict[str, Family] = {
         padding=False,
         checkpointing=False,
         dropout=True,
+        lora=True,
     ),
     "dinov2-registers": Family(
         "Dinov2WithRegistersForImageClassification",
@@ -338,6 +379,8 @@ def _case(name: str, family: Family, form: tuple[dict[str, Any], dict[str, Any]]
     if family.wide:
         chosen |= {"param_dtype": "float32", "autocast": None}
     case = {"architecture": name, "model": family.model, "config": family.config(dims), "training": chosen}
+    if family.tracker != "profiler":
+        case["tracker"] = family.tracker
     inputs = family.inputs(dims)
     return case | ({} if inputs is None else {"inputs": inputs})
 
