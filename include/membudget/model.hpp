@@ -190,6 +190,7 @@ enum class Rotation {
     halves_cast,  ///< Qwen2-VL's tower: the same in fp32, of one copy each
     pairs,        ///< GLM: neighbours cross; the tables are interleaved in each layer
     pairs_apart,  ///< GPT-J: before heads are transposed, with tables interleaved for each tensor
+    pairs_apart_promoted,  ///< the same, with tables in fp32 (CodeGen)
     pairs_wide,   ///< Cohere: neighbours cross, in fp32
     pairs_cast,   ///< ERNIE 4.5: neighbours cross, then all is cast to fp32; the tables are fp32
     sinusoids,    ///< RoFormer: neighbours cross; both tables are made of one in each layer

@@ -107,8 +107,10 @@ std::vector<Ref> Tape::chunk(Ref x, std::span<const std::int64_t> numels) {
 
 Ref Tape::cast(Ref x, const Dtype& type) {
     if (&x.dtype() == &type) return x;
-    Ref out = new_output(x.numel(), type, "cast");
-    NodeBuilder node(*this, "cast", {&x});
+    // A parameter may outlive the call, to the end of the caller's expression; an argument in Python does not.
+    const Ref from = std::move(x);
+    Ref out = new_output(from.numel(), type, "cast");
+    NodeBuilder node(*this, "cast", {&from});
     node.grad(0, "grad cast back");
     node.finish(out);
     return out;
@@ -277,10 +279,19 @@ Ref Tape::rsqrt(Ref x) {
 
 Ref Tape::cat(std::span<Ref> parts) {
     std::int64_t numel = 0;
-    for (const Ref& part : parts) numel += part.numel();
-    Ref out = new_output(numel, parts.front().dtype(), "concatenation");
+    const Dtype* type = &parts.front().dtype();
+    for (const Ref& part : parts) {
+        numel += part.numel();
+        type = &promote(*type, part.dtype());
+    }
+    Ref out = new_output(numel, *type, "concatenation");
     NodeBuilder node(*this, "cat", std::span<const Ref>(parts));
-    for (std::size_t i = 0; i < parts.size(); ++i) node.pass_view(i);
+    for (std::size_t i = 0; i < parts.size(); ++i) {
+        if (&parts[i].dtype() == type)
+            node.pass_view(i);
+        else
+            node.grad(i, "cast grad");
+    }
     node.finish(out);
     return out;
 }

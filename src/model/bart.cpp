@@ -100,12 +100,11 @@ int attend(BlockBuilder& b, const Bart& bart, const Attention& what, int x) {
     return b.linear(context, join(what.module, "out_proj"), bart.hidden, true, place::attention);
 }
 
-/// `branch` with its norm before or behind, dropout and residual.
+/// `branch` with its norm before or behind, dropout and residual. The branch asks for its input.
 template <class Branch>
 int sublayer(BlockBuilder& b, const Bart& bart, int x, const std::string& norm, Place place, Branch branch) {
     const auto name = b.scope();
-    int y = bart.pre_norm ? b.norm(x, norm, norms::layer) : x;
-    y = branch(y);
+    int y = branch([&] { return bart.pre_norm ? b.norm(x, norm, norms::layer) : x; });
     y = b.dropout(y, join(norm, "dropout"), bart.dropout, place);
     y = b.add(x, y, join(norm, "residual"));
     return bart.pre_norm ? y : b.norm(y, norm, norms::layer);
@@ -115,16 +114,21 @@ Block layer(const Bart& bart, bool decoder) {
     BlockBuilder b(decoder ? "decoder layer" : "encoder layer");
     int x = b.input(bart.hidden, decoder ? Rows::target_tokens : Rows::tokens);
     const auto attention = [&](const std::string& module, bool cross, Bart::Shared mask) {
-        x = sublayer(b, bart, x, module + "_layer_norm", place::attention, [&](int y) {
-            return attend(b, bart, {module, decoder, cross, mask}, y);
+        x = sublayer(b, bart, x, module + "_layer_norm", place::attention, [&](auto input) {
+            return attend(b, bart, {module, decoder, cross, mask}, input());
         });
     };
     attention("self_attn", false, decoder ? Bart::decoder_mask : Bart::encoder_mask);
     if (decoder) attention("encoder_attn", true, Bart::cross_mask);
     b.hold(x);
-    x = sublayer(b, bart, x, "final_layer_norm", place::mlp, [&](int y) {
-        y = b.linear(y, "fc1", decoder ? bart.decoder_width : bart.encoder_width, true, place::mlp);
-        y = b.activation(y, "activation_fn", bart.act, place::mlp);
+    x = sublayer(b, bart, x, "final_layer_norm", place::mlp, [&](auto input) {
+        int y = -1;
+        {
+            const auto name = b.scope();  // `hidden_states` is the norm's output until it is the activation's
+            y = b.hold(input());
+            y = b.linear(y, "fc1", decoder ? bart.decoder_width : bart.encoder_width, true, place::mlp);
+            y = b.activation(y, "activation_fn", bart.act, place::mlp);
+        }
         y = b.dropout(y, "activation_dropout", bart.activation_dropout, place::mlp);
         return b.linear(y, "fc2", bart.hidden, true, place::mlp);
     });

@@ -237,6 +237,8 @@ void read_deberta(ConfigReader& config, EncoderPlan& plan) {
 void configure_deberta(ConfigReader& config, EncoderPlan& plan) {
     read_deberta(config, plan);
     plan.relative.joined = true;
+    config.note("autocast to 16 bits: the class fills masked scores with the least number of fp32, which PyTorch "
+                "refuses in a narrower type");
     plan.norm = norms::layer_divided;
     for (const std::string_view key : {"talking_head", "legacy"})
         if (const bool usual = key == "legacy"; config.flag(key) != usual)

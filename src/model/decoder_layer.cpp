@@ -181,7 +181,7 @@ int LayerBuilder::attention(int x, int residual) {
     // A rotation of a part is concatenated with the rest, head by head; GPT-J transposes after it.
     attributes.head_major =
         a.rotation == Rotation::chunks ||
-        (a.rotary >= 0 && a.rotary_dim > 0 && a.rotation != Rotation::pairs_apart);
+        (a.rotary >= 0 && a.rotary_dim > 0 && a.rotation != Rotation::pairs_apart && a.rotation != Rotation::pairs_apart_promoted);
     if (a.rotary >= 0) {
         const auto table = static_cast<std::size_t>(a.rotary);
         const int cos = shared(ids_.cos[table]);
@@ -250,6 +250,7 @@ int LayerBuilder::mlp(int x, int residual) {
 
 int LayerBuilder::plain_mlp(int x) {
     const MlpPlan& m = layer_.mlp;
+    const auto function = builder_.scope();
     const int up = builder_.linear(x, in_mlp(m.up), m.width, m.bias, place::mlp);
     int active = builder_.activation(up, in_mlp(m.act_name), m.act, place::mlp);
     if (m.act == Act::xielu)
@@ -258,6 +259,8 @@ int LayerBuilder::plain_mlp(int x) {
                 builder_.parameter(join(in_mlp(m.act_name), alpha), {1}, Component::mlp));
     if (!m.inner_dropout.empty())
         active = builder_.dropout(active, in_mlp(m.inner_dropout), m.inner_dropout_p, place::mlp);
+    // A linear module written as a product and a sum holds its input until both are done.
+    if (plan_.matmul_linear) builder_.hold(active);
     return builder_.linear(active, in_mlp(m.down), plan_.hidden, m.bias, place::mlp);
 }
 

@@ -116,6 +116,7 @@ void configure_gptj(ConfigReader& config, DecoderPlan& plan) {
 void configure_codegen(ConfigReader& config, DecoderPlan& plan) {
     configure_gptj(config, plan);
     plan.layer().attention.qkv = "qkv_proj";
+    plan.layer().attention.rotation = Rotation::pairs_apart_promoted;
 }
 
 void configure_gpt_neox(ConfigReader& config, DecoderPlan& plan) {

@@ -74,7 +74,7 @@ Ref mask_of_math(KernelCall& call, const Dtype& type) {
 void math(KernelCall& call) {
     Tape& tape = call.tape;
     const OpAttributes& a = call.attributes();
-    const Dtype& type = tape.autocast() != nullptr ? *tape.autocast() : call.in(0).dtype();
+    const Dtype& type = computed_dtype(call);
     const auto wide = [&](std::size_t input) {
         Ref x = tape.cast(untransposed(call, input), type);
         return tape.cast(std::move(x), dtype::fp32);

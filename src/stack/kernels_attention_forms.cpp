@@ -11,11 +11,6 @@ namespace {
 
 using ViewGradient = Tape::ViewGradient;
 
-/// What autocast or the class's narrow weights compute with.
-const Dtype& product_dtype(const KernelCall& call) {
-    return call.tape.autocast() != nullptr ? *call.tape.autocast() : call.in(0).dtype();
-}
-
 Ref product(KernelCall& call, const Ref& a, const Ref& b, std::int64_t numel) {
     Ref right = factor(call, b);
     Ref left = factor(call, a);
@@ -82,7 +77,7 @@ void gpt_neo(KernelCall& call) {
 /// BLOOM [models/bloom/modeling_bloom.py BloomAttention.forward].
 void bloom(KernelCall& call) {
     Tape& tape = call.tape;
-    const Dtype& type = product_dtype(call);
+    const Dtype& type = computed_dtype(call);
     const std::int64_t numel = scores_numel(call);
     const Ref query = flatten(call, untransposed(call, 0));
     const Ref key = flatten(call, untransposed(call, 1), call.cached);

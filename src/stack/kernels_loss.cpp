@@ -36,9 +36,9 @@ Ref with_router_loss(KernelCall& call, const Ref& loss) {
     const std::int64_t tokens = call.rows(call.input_tensor(0));
     const std::int64_t numel = detail::checked_mul(tokens, a.experts);
     const std::int64_t chosen = detail::checked_mul(tokens, a.experts_per_token);
-    const Dtype& type = a.wide_routers ? dtype::fp32 : softmax_dtype(call, call.in(0));
-    Ref auxiliary = tape.fresh(a.experts, dtype::fp32, "sum of probabilities");
     const Ref logits = call.in(0);
+    const Dtype& type = a.wide_routers ? dtype::fp32 : softmax_dtype(call, logits);
+    Ref auxiliary = tape.fresh(a.experts, dtype::fp32, "sum of probabilities");
     Tape::NodeBuilder node(tape, "router loss", {&logits});
     std::vector<std::int16_t> gradients;
     for (std::int64_t router = 0; router < a.routers; ++router) {

@@ -74,7 +74,7 @@ void rotate_pairs(KernelCall& call, const Ref& q, const Ref& k) {
     call.out(1, tape.cat(k_joined));
 }
 
-/// GPT-J: the tensors are rotated before their heads are transposed, k before q.
+/// GPT-J and CodeGen: the tensors are rotated before their heads are transposed, k before q.
 void rotate_pairs_apart(KernelCall& call) {
     Tape& tape = call.tape;
     const OpAttributes& a = call.attributes();
@@ -92,8 +92,11 @@ void rotate_pairs_apart(KernelCall& call) {
     std::array<Ref, 2> k_joined{rotate_one(k_parts[0]), k_parts[1]};
     std::array<Ref, 2> q_joined{rotate_one(q_parts[0]), q_parts[1]};
     for (const auto* parts : {&k_joined, &q_joined}) call.hold_local((*parts)[0]);
-    call.out(1, tape.cat(k_joined));
-    call.out(0, tape.cat(q_joined));
+    // CodeGen's tables are fp32, and so is what they rotate until it is cast back.
+    Ref k_whole = tape.cat(k_joined);
+    Ref q_whole = tape.cat(q_joined);
+    call.out(0, tape.cast(std::move(q_whole), q.dtype()));
+    call.out(1, tape.cast(std::move(k_whole), k.dtype()));
 }
 
 /// Cohere: copies of q and k in fp32, cast back at the end.
@@ -313,7 +316,7 @@ void hf_rotary(KernelCall& call) {
     const Rotation rotation = call.attributes().rotation;
     if (rotation == Rotation::latent || rotation == Rotation::latent_complex || rotation == Rotation::latent_halves)
         return rotate_latent(call);
-    if (rotation == Rotation::pairs_apart) return rotate_pairs_apart(call);
+    if (rotation == Rotation::pairs_apart || rotation == Rotation::pairs_apart_promoted) return rotate_pairs_apart(call);
     if (rotation == Rotation::complex) return rotate_whole_complex(call);
     // The projections' outputs are viewed head by head and transposed; the gradient of a rotation is
     // contiguous the other way round, so it is copied on its way back.
@@ -379,8 +382,10 @@ void tables_of_directions(KernelCall& call) {
     sine = composed("sine");
     cosine = composed("cosine");
     angles.reset();
-    const Dtype& narrow = call.inputs() > 0 ? call.in(0).dtype() : call.activation_dtype();
-    const Dtype& type = a.rotation == Rotation::halves_cast ? dtype::fp32 : narrow;
+    const Ref narrow = call.inputs() > 0 ? call.in(0) : Ref();
+    const Dtype& type = a.rotation == Rotation::halves_cast ? dtype::fp32
+                        : narrow                            ? narrow.dtype()
+                                                            : call.activation_dtype();
     call.out(0, tape.cast(std::move(cosine), type));
     call.out(1, tape.cast(std::move(sine), type));
 }
@@ -392,7 +397,8 @@ void rotary_tables(KernelCall& call) {
     Tape& tape = call.tape;
     const std::int64_t numel = call.numel(call.output_tensor(0));
     const Rotation rotation = call.attributes().rotation;
-    const bool wide = rotation == Rotation::pairs_cast || rotation == Rotation::halves_promoted;
+    const bool wide = rotation == Rotation::pairs_cast || rotation == Rotation::halves_promoted ||
+                      rotation == Rotation::pairs_apart_promoted;
     const Dtype& type = wide ? dtype::fp32 : call.activation_dtype();
     if (rotation == Rotation::sinusoids)  // of a parameter that is frozen
         return call.out(0, tape.fresh(numel, call.parameter(0).dtype(), "sine and cosine"));
@@ -404,7 +410,7 @@ void rotary_tables(KernelCall& call) {
         call.out(1, tape.cast(sine, type));
         return;
     }
-    if (rotation == Rotation::pairs_apart) {
+    if (rotation == Rotation::pairs_apart || rotation == Rotation::pairs_apart_promoted) {
         // One gathered table, sine and cosine of half its width each [modeling_gptj.py].
         const Ref both = tape.fresh(numel, type, "sine and cosine");
         call.out(0, both);

@@ -52,9 +52,18 @@ Ref normalised(KernelCall& call, Ref x) {
     Tape& tape = call.tape;
     // Autocast runs norms in fp32 on CUDA [autocast_mode.h AT_FORALL_FP32].
     const bool wide = tape.autocast() != nullptr && tape.backend() == Backend::cuda;
-    const Ref norm = row_norm(tape, wide ? tape.cast(x, dtype::fp32) : x, x.numel() / call.attributes().head_dim);
+    const Ref given = wide ? tape.cast(x, dtype::fp32) : x;
+    const Ref norm = row_norm(tape, given, x.numel() / call.attributes().head_dim);
     const Ref divisor = tape.expand(clamped(tape, norm), x.numel());
-    return divide(tape, x, divisor);
+    const Ref quotient = divide(tape, given, divisor);
+    if (!wide) return quotient;
+    // What is divided is x itself, which the quotient keeps.
+    Ref out = tape.alias_of_storage(quotient);
+    Tape::NodeBuilder node(tape, "promoted", {&quotient});
+    node.save(x);
+    node.pass(0);
+    node.finish(out);
+    return out;
 }
 
 /// The table of biases, 16 * sigmoid of a network of two layers over coordinates, as heads x pairs.
@@ -121,7 +130,8 @@ void roll(KernelCall& call) { moved(call, "rolled"); }
 void window_mask(KernelCall& call) {
     Tape& tape = call.tape;
     const std::int64_t numel = call.numel(call.output_tensor(0));
-    const Dtype& type = call.in(0).dtype();
+    const Ref x = call.in(0);
+    const Dtype& type = x.dtype();
     const Ref differences = tape.fresh(numel, type, "differences of regions");
     Ref filled;
     {
