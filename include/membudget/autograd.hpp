@@ -296,6 +296,9 @@ public:
     /// Records a node by hand, for kernels that are one autograd function of their own.
     class NodeBuilder;
 
+    /// What the graph behind a tensor has saved.
+    [[nodiscard]] std::vector<Ref> saved_behind(const Ref& tensor);
+
     // --- the end of forward, and backward ---------------------------------------------------------
     /// Autocast exits: its cache of cast weights goes.
     void clear_autocast_cache();
@@ -420,8 +423,9 @@ private:
     void accumulate_leaf(LeafRow& leaf);
     void rename_storage(std::int32_t storage, TermId term, const char* what);
     [[nodiscard]] Gradient accumulate(Gradient held, Gradient incoming, TermId term);
-    /// The parameter to whose gradient an edge leads, through nodes that only hand gradients on; -1: none.
-    [[nodiscard]] std::int32_t leaf_behind(const Edge& edge) const;
+    /// The parameter to whose gradient an edge leads, through nodes that only hand gradients on, and whether one of
+    /// them makes it a view; -1: none.
+    [[nodiscard]] std::int32_t leaf_behind(const Edge& edge, bool& view) const;
     [[nodiscard]] TermId gradient_term(std::int32_t leaf, bool view) const;
     std::int32_t adopt_gradient(BoundaryGradient gradient, const char* what);
 

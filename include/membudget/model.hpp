@@ -120,12 +120,12 @@ enum class OpKind {
     rms_norm,          ///< parameters: weight
     linear,            ///< parameters: weight [, bias]
     split,             ///< views of one tensor: one input, many outputs
-    rotary,            ///< inputs q, k, cos, sin; outputs q, k
+    rotary,            ///< inputs q, k, cos, sin; outputs q, k; or one of them alone
     attention,         ///< inputs q, k, v [, mask]; output o
     activation,        ///< x -> act(x)
     gated_activation,  ///< gate, up -> act(gate) * up
     softcap,           ///< cap * tanh(x / cap)
-    clip,              ///< x between two numbers, in place
+    clip,              ///< x between two numbers
     pad,               ///< zeros around a grid of patches, in a new tensor
     roll,              ///< patches of a grid move around its edges
     window_mask,       ///< x -> which patches of a shifted window belong together, as numbers; its type is that of x
@@ -158,6 +158,8 @@ enum class OpKind {
     reorder,           ///< x, ids -> its rows in another order
     interpolate,       ///< ids -> a table's entries, weighted and summed; ids, weights; parameters: weight
     latent_expand,     ///< inputs keys-and-values, rotated key; outputs k, v (latent attention)
+    sparse_mask,       ///< hidden states, latent queries, cos, sin, mask -> the mask of the keys that an indexer
+                       ///< chooses; parameters: queries, keys, their norm, weights of the heads
     position_bias,     ///< what is added to scores, heads x queries x keys; parameters: [weight], else zeros
     transpose_heads,   ///< a copy that lies in memory head by head
     convolution,       ///< along the sequence, with overlap; parameters: weight [, bias]
@@ -180,6 +182,7 @@ enum class NormStyle {
     no_weight,    ///< no parameters
     divided,      ///< DeBERTa: a layer norm written out in fp32, divided by the deviation, cast, times weight, plus bias
     wide_weight,  ///< Helium: as OLMo 2, of a weight that is cast to fp32 first
+    power,        ///< Gemma 4: the same with a power of the mean; without a weight where it has none
 };
 
 /// How a class writes the rotation of queries and keys.
@@ -205,6 +208,7 @@ enum class Rotation {
 /// Who writes the attention of a class.
 enum class AttentionForm {
     shared,   ///< the library's functions, one of which the user chooses
+    indexed,  ///< the library's functions, always under a mask
     gptj,     ///< its own eager function: scores in fp32
     gpt_neo,  ///< no choice: scores in fp32, causal and local masks from a buffer
     bloom,    ///< no choice: ALiBi is added while scores are computed
@@ -240,6 +244,8 @@ enum class RouterForm {
     ernie,        ///< softmax in fp32 outside autocast, divided by its sum, cast back
     llama4,       ///< sigmoid of the best logits among -inf; experts run over all tokens
     phimoe,       ///< sparsemixer: two experts, sampled one after the other
+    gemma4,       ///< of its own input, normalised and scaled: softmax in fp32, normalised, times a number per expert
+    dbrx,         ///< softmax in the logits' type, divided by its norm; three matrices, always one expert after the other
 };
 /// When a mixture runs its shared expert, and how it joins the others.
 enum class SharedExpert {
@@ -289,8 +295,11 @@ struct OpAttributes {
     /// any layout.
     bool unbound = false;
     std::int64_t axes = 0;           ///< of rotary tables: positions in so many directions, of each token
-    bool interleaved = false;        ///< of rotary tables: the directions take turns
+    bool interleaved = false;        ///< of rotary tables: the directions take turns; of a sparse mask: neighbours cross
+    std::int64_t chosen = 0;         ///< of a sparse mask: keys of each token
+    bool passed_on = false;          ///< of a sparse mask: the layer returns the choice, which the next one gets
     bool each_image = false;         ///< of an attention: one image, or window of it, after the other
+    bool stored = false;             ///< of an attention: a dictionary of the model's keeps its keys and values
     bool packed = false;             ///< of an attention over patches: all images are one sequence
     bool hookless = false;           ///< of patches: the class does not say that they are its input embeddings
     std::int64_t windows = 0;        ///< of an attention over images: each is cut into so many; 0: into none
@@ -302,7 +311,7 @@ struct OpAttributes {
     bool wide_routers = false;       ///< of a loss: those logits are in fp32
     bool keeps_logits = false;       ///< of a mixture: its router's logits are a field of the model's outputs
     bool by_position = false;        ///< of a scale: by a number for each position, in fp32
-    bool in_place = false;           ///< of an add: writes its first input
+    bool in_place = false;           ///< of an add, a scale or a clip: writes its first input
     bool weight_copied = false;      ///< of a linear: autocast copies the weight at each use
     bool causal = true;
     Rows queries = Rows::positions, keys = Rows::positions;  ///< of a mask or a position bias
@@ -331,7 +340,7 @@ struct OpAttributes {
     bool expert_bias = false;
     SharedExpert shared = SharedExpert::last;
     bool shared_gate = false;        ///< the shared expert has a gate
-    bool jittered = false;           ///< of a mixture: noise multiplies its input in place, twice
+    bool jittered = false;           ///< of a mixture: noise multiplies its input in place
     bool shared_bias = false;        ///< the shared expert's modules have biases
 };
 

@@ -404,13 +404,14 @@ void Tape::release_unreached() {
     }
 }
 
-std::int32_t Tape::leaf_behind(const Edge& edge) const {
+std::int32_t Tape::leaf_behind(const Edge& edge, bool& view) const {
     const Edge* next = &edge;
     while (next->node >= 0) {
         const Node& node = nodes_[at(next->node)];
         if (node.steps != 1) return -1;
         const BackwardStep& step = steps_[at(node.first_step)];
         if (step.kind != BackwardStep::Kind::pass && step.kind != BackwardStep::Kind::pass_view) return -1;
+        view = view || step.kind == BackwardStep::Kind::pass_view;
         next = &edges_[at(node.first_edge + step.index)];
     }
     return next->leaf;
@@ -462,8 +463,10 @@ void Tape::run_node(const Node& node) {
             case BackwardStep::Kind::grad_view: {
                 const Edge& edge = edge_at(step.index);
                 const bool view = step.kind == BackwardStep::Kind::grad_view;
-                delivered_.push_back({node.first_edge + step.index,
-                                      {new_storage(edge.bytes, gradient_term(leaf_behind(edge), view), step.what), view}});
+                bool arrives_as_view = view;
+                const std::int32_t leaf = leaf_behind(edge, arrives_as_view);
+                const TermId term = gradient_term(leaf, arrives_as_view);
+                delivered_.push_back({node.first_edge + step.index, {new_storage(edge.bytes, term, step.what), view}});
                 break;
             }
             case BackwardStep::Kind::returned:
@@ -586,6 +589,26 @@ void Tape::rename_storage(std::int32_t storage, TermId term, const char* what) {
 
 void Tape::rename(const Ref& tensor, TermId term, const char* what) {
     rename_storage(row(tensor).storage, term, what);
+}
+
+std::vector<Ref> Tape::saved_behind(const Ref& tensor) {
+    std::vector<Ref> out;
+    std::vector<bool> seen(nodes_.size(), false);
+    std::vector<std::int32_t> waiting{row(tensor).node};
+    while (!waiting.empty()) {
+        const std::int32_t index = waiting.back();
+        waiting.pop_back();
+        if (index < 0 || seen[at(index)]) continue;
+        seen[at(index)] = true;
+        const Node node = nodes_[at(index)];
+        for (std::int32_t i = 0; i < node.saved; ++i) {
+            const std::int32_t storage = saved_[at(node.first_saved + i)];
+            retain(storage);
+            out.push_back(Ref(this, new_tensor(storage, 0, *tensors_[at(tensor.tensor_)].dtype)));
+        }
+        for (std::int32_t i = 0; i < node.edges; ++i) waiting.push_back(edges_[at(node.first_edge + i)].node);
+    }
+    return out;
 }
 
 std::int32_t Tape::saved_count(const Ref& tensor) const {

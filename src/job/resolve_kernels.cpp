@@ -130,6 +130,13 @@ void Resolver::attention() {
                                       "kernel does; got '{}'",
                                       job_.model->architecture, given->name),
                           "leave it out");
+    } else if (known && given->name == "flash-attention-2" && job_.model != nullptr &&
+               has_op(*job_.model, OpKind::sparse_mask)) {
+        problems_.invalid(given->pointer,
+                          fmt::format("expected another kernel: {} attends to the keys that a mask names, which the "
+                                      "flash-attn package does not take; got '{}'",
+                                      job_.model->architecture, given->name),
+                          "take \"sdpa\" or \"eager\"");
     } else if (given) {
         NamedAt attention = *given;
         if (attention.name == "sdpa") attention.name = job_.backend == Backend::cpu ? "sdpa-cpu" : "flash";
@@ -244,7 +251,7 @@ void Resolver::experts() {
     const KeyTree* logits = config_ != nullptr ? config_->find("output_router_logits") : nullptr;
     const OpAttributes& mixture = op->attributes;
     constexpr RouterForm kWithLoss[] = {RouterForm::mixtral, RouterForm::qwen,    RouterForm::granite, RouterForm::gpt_oss,
-                                        RouterForm::minimax, RouterForm::ernie,   RouterForm::phimoe};
+                                        RouterForm::minimax, RouterForm::ernie,   RouterForm::phimoe,  RouterForm::dbrx};
     const Op* const loss = find_op(*job_.model, OpKind::causal_lm_loss);
     const bool modelled =
         loss != nullptr && loss->attributes.routers > 0 && job_.kernel(OpKind::causal_lm_loss).name == "eager";
@@ -260,7 +267,7 @@ void Resolver::experts() {
                                                 "token ({} per token); got {:g}",
                                                 most, mixture.experts, mixture.experts_per_token, *given));
     job_.moe_imbalance = given.value_or(1);
-    const bool loops = job_.kernel(OpKind::moe).name == "loop";
+    const bool loops = job_.kernel(OpKind::moe).name == "loop" || mixture.router == RouterForm::dbrx;
     if (!loops && given && *given > 1)
         assume("training.moe_imbalance",
                "experts computed as one grouped product: their rows together do not depend on how tokens are "

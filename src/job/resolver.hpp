@@ -40,6 +40,7 @@ private:
     void leave_unused();
     [[nodiscard]] bool asks_for_checkpointing() const;
     void check_offload();
+    void check_reentrant();
     void checkpointing();
     void recompute_cost();
     void kernels();

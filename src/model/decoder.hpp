@@ -70,7 +70,7 @@ struct AttentionPlan {
     std::string_view q_norm = "q_norm", k_norm = "k_norm";
     bool by_position = false;            ///< queries are multiplied by a number for each position
     NormTime norm_time = NormTime::with_projection;
-    bool clips = false;                  ///< queries, keys and values are cut to a range (OLMo)
+    bool clips = false;                  ///< queries, keys and values are cut to a range (OLMo, DBRX)
     std::string_view result_norm;        ///< before the output projection; empty: none
     int rotary = 0;                      ///< which rotary tables; -1: none
     std::int64_t rotary_dim = 0;         ///< see `OpAttributes::rotary_dim`
@@ -126,6 +126,7 @@ struct MlpPlan {
         bool flat_correction = false;
         bool biased = false;
         bool transposed = false;         ///< weights [E, in, out] instead of [E, out, in]
+        bool flat = false;               ///< three weights [E * width, hidden] instead of two (DBRX)
         std::string_view router = "gate";
         std::string_view experts = "experts";
         std::string_view shared = "shared_expert";
@@ -143,6 +144,8 @@ struct LayerPlan {
     AttentionPlan attention;
     MlpPlan mlp;
     BuildBeside beside_mlp;              ///< set: a second network beside `mlp`
+    BuildBeside beside_residual;         ///< set: a network beside `mlp` that reads what is added to its result
+    bool scales_output = false;          ///< the layer's result is multiplied by a number in place
     WeightsOnly extra;                   ///< set: parameters of further modules
     /// The layer keeps the results of attention and feed-forward under names of their own until it
     /// returns (`attn_output = ...`), instead of rebinding `hidden_states`.

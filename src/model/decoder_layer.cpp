@@ -27,6 +27,7 @@ private:
     void normalise(int& q, int& k, NormTime now);
     int head_norm(int x, std::string_view name, std::int64_t heads);
     int gated_context(int context, int gate);
+    int clip(int x, bool in_place);
 
     int norm(int x, int which) { return builder_.norm(x, layer_.norms[which], plan_.norm); }
     int shared(int index) {
@@ -94,6 +95,12 @@ void LayerBuilder::normalise(int& q, int& k, NormTime now) {
     k = head_norm(k, a.k_norm, a.kv_heads);
 }
 
+int LayerBuilder::clip(int x, bool in_place) {
+    const int clipped = builder_.tensor(in_attention("clip"), builder_.width(x));
+    builder_.op(OpKind::clip, in_attention("clip"), place::attention, {x}, {clipped}).attributes.in_place = in_place;
+    return clipped;
+}
+
 void LayerBuilder::projections(int x, int& q, int& k, int& v) {
     const AttentionPlan& a = layer_.attention;
     const std::int64_t q_width = a.heads * a.head_dim;
@@ -101,8 +108,8 @@ void LayerBuilder::projections(int x, int& q, int& k, int& v) {
     const std::int64_t value_width = a.kv_heads * (a.value_dim > 0 ? a.value_dim : a.head_dim);
     if (!a.qkv.empty()) {
         // The fused result is viewed, never copied; the views keep it alive.
-        const int fused = builder_.linear(x, in_attention(a.qkv), q_width + 2 * kv_width, a.bias,
-                                          place::attention);
+        int fused = builder_.linear(x, in_attention(a.qkv), q_width + 2 * kv_width, a.bias, place::attention);
+        if (a.clips) fused = clip(fused, false);
         const std::int64_t cut_width = a.spreads_keys ? q_width : kv_width;
         const auto parts = builder_.split(fused, in_attention("split"),
                                           {q_width, cut_width, cut_width}, place::attention);
@@ -125,12 +132,8 @@ void LayerBuilder::projections(int x, int& q, int& k, int& v) {
         if (at_once) k = head_norm(k, a.k_norm, a.kv_heads);
         v = builder_.linear(x, in_attention(a.v), value_width, a.bias, place::attention);
     }
-    if (a.clips)
-        for (int* const part : {&q, &k, &v}) {
-            const int clipped = builder_.tensor(in_attention("clip"), builder_.width(*part));
-            builder_.op(OpKind::clip, in_attention("clip"), place::attention, {*part}, {clipped});
-            *part = clipped;
-        }
+    if (a.clips && a.qkv.empty())
+        for (int* const part : {&q, &k, &v}) *part = clip(*part, true);
     normalise(q, k, NormTime::after_projections);
 }
 
@@ -336,8 +339,9 @@ Block LayerBuilder::build() {
         case Arrangement::sandwich: {
             const int a = norm(attention_of_norm(x), 1);
             const int h = b.hold(b.add(x, a, "attention_residual"));
-            const int m = norm(mlp_of_norm(h, 2), 3);
-            out = b.add(h, m, "mlp_residual");
+            int m = mlp_of_norm(h, 2);
+            if (layer_.beside_residual) m = layer_.beside_residual(b, h, m);
+            out = b.add(h, norm(m, 3), "mlp_residual");
             break;
         }
         case Arrangement::inner_norm: {
@@ -375,6 +379,10 @@ Block LayerBuilder::build() {
         case Arrangement::mixer_only:
             out = b.add(x, attended(attention_of_norm(x)), "residual");
             break;
+    }
+    if (layer_.scales_output) {
+        out = b.scale(out, "layer_scalar", place::residual);
+        b.last_op().attributes.in_place = true;
     }
     if (layer_.extra) layer_.extra(b);
     b.set_checkpointable();

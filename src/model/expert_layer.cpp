@@ -29,6 +29,13 @@ int mixture_of_experts(BlockBuilder& builder, const MlpPlan& mlp, int x, std::in
         return made;
     };
     const auto stacks = [&] {
+        if (e.flat) {
+            std::vector<int> flat;
+            for (const std::string_view name : {"mlp.w1", "mlp.v1", "mlp.w2"})
+                flat.push_back(builder.parameter(in_mlp(join(e.experts, name)),
+                                                 {detail::checked_mul(e.count, e.width), hidden}, Component::experts));
+            return flat;
+        }
         std::vector<int> made{matrices("gate_up_proj", hidden, 2 * e.width)};
         const auto bias = [&](std::string_view name, std::int64_t width) {
             if (!e.biased) return;

@@ -624,7 +624,7 @@ constexpr Family kFamilies[] = {
      "transformers 5.24 models/dbrx",
      build_decoder_family<configure_dbrx>,
      "hidden_size|d_model=2048 num_attention_heads|n_heads=16 num_hidden_layers|n_layers=24 "
-     "vocab_size=32000 attn_config ffn_config tie_word_embeddings=false"},
+     "vocab_size=32000 attn_config ffn_config tie_word_embeddings=false resid_pdrop=0.0 output_router_logits=false"},
     {"deepseek_v2",
      "DeepseekV2ForCausalLM DeepseekV2Model DeepseekV2ForSequenceClassification",
      "DeepSeek-V2, V2-Lite, Coder-V2",
@@ -716,7 +716,8 @@ constexpr Family kFamilies[] = {
      "hidden_activation=gelu_pytorch_tanh tie_word_embeddings=true attention_bias=false layer_types "
      "vocab_size_per_layer_input=262144 hidden_size_per_layer_input=256 attention_k_eq_v=false "
      "num_kv_shared_layers=0 enable_moe_block=false use_double_wide_mlp=false num_experts "
-     "num_experts_per_tok|top_k_experts moe_intermediate_size per_layer_config"},
+     "num_experts_per_tok|top_k_experts moe_intermediate_size per_layer_config sliding_window=512 "
+     "final_logit_softcapping attention_dropout=0.0 use_bidirectional_attention"},
     {"deepseek_v4",
      "DeepseekV4ForCausalLM",
      "DeepSeek-V4",
@@ -1066,8 +1067,8 @@ constexpr Family kFamilies[] = {
      "num_hidden_layers=61 num_attention_heads=128 n_shared_experts=1 "
      "n_routed_experts|num_experts|num_local_experts=256 kv_lora_rank=512 q_lora_rank=1536 qk_rope_head_dim=64 "
      "v_head_dim=128 qk_nope_head_dim=128 num_experts_per_tok=8 first_k_dense_replace=3 mlp_layer_types "
-     "index_head_dim=128 index_n_heads=64 attention_bias=false hidden_act=silu tie_word_embeddings=false "
-     "attention_dropout=0.0",
+     "index_head_dim=128 index_n_heads=64 index_topk=2048 attention_bias=false hidden_act=silu "
+     "tie_word_embeddings=false attention_dropout=0.0 norm_topk_prob=true",
      kStoredExperts},
     {"longcat_flash",
      "LongcatFlashForCausalLM LongcatFlashModel",
@@ -1088,7 +1089,8 @@ constexpr Family kFamilies[] = {
      "vocab_size=152064 hidden_size=4608 intermediate_size=10944 moe_intermediate_size=1408 "
      "num_hidden_layers=62 num_attention_heads=32 num_key_value_heads=32 head_dim n_shared_experts "
      "n_routed_experts|num_local_experts num_experts_per_tok first_k_dense_replace=0 "
-     "hidden_act=silu tie_word_embeddings=false attention_bias=false",
+     "hidden_act=silu tie_word_embeddings=false attention_bias=false attention_dropout=0.0 "
+     "norm_topk_prob=false sliding_window=4096 max_window_layers=62 layer_types",
      kStoredExperts},
     {"glm4_moe_lite",
      "Glm4MoeLiteForCausalLM Glm4MoeLiteModel",
@@ -1125,7 +1127,8 @@ constexpr Family kFamilies[] = {
      "n_routed_experts|num_local_experts=256 kv_lora_rank=512 q_lora_rank=2048 "
      "qk_rope_head_dim=64 v_head_dim=256 qk_nope_head_dim=192 num_experts_per_tok=8 "
      "first_k_dense_replace=3 hidden_act=silu tie_word_embeddings=false attention_bias=false "
-     "index_head_dim=128 index_n_heads=32 mlp_layer_types indexer_types",
+     "index_head_dim=128 index_n_heads=32 index_topk=2048 mlp_layer_types indexer_types index_topk_pattern index_topk_freq=1 "
+     "index_skip_topk_offset=2 attention_dropout=0.0 norm_topk_prob=true",
      kStoredExperts},
     {"glm4_moe",
      "Glm4MoeForCausalLM Glm4MoeModel",

@@ -1,4 +1,4 @@
-// Gemma 4, of which the parameters are known: Gemma's layers with heads of two widths, experts beside the
+// Gemma 4: Gemma's layers with heads of two widths, experts beside the
 // feed-forward network, embeddings of each layer, and last layers that use the keys and values of earlier ones.
 
 #include <algorithm>
@@ -24,45 +24,89 @@ struct Gemma4 {
     std::int64_t layer_vocabulary = 1;  ///< of the embeddings of these
 };
 
+constexpr Norm kNorm{OpKind::rms_norm, NormStyle::power, true, false};
+constexpr Norm kNormAlone{OpKind::rms_norm, NormStyle::power, false, false};
+
 /// A layer's attention; without keys of its own it uses those of an earlier layer.
 struct Gemma4Attention {
     AttentionWeights sizes;
-    bool own_keys = true, values = true;
+    bool own_keys = true, values = true, stores = false;
+    double dropout = 0;
 };
 
-void gemma4_attention_weights(BlockBuilder& b, const Gemma4Attention& a) {
+/// Op by op [models/gemma4/modeling_gemma4.py Gemma4TextAttention]: queries and keys rotate before heads are
+/// transposed, and values are normalised too. What a layer without keys of its own reads is not modelled.
+int gemma4_attention(BlockBuilder& b, const Gemma4Attention& a, int x, int cos, int sin, int mask) {
+    constexpr Place here = place::attention;
     const AttentionWeights& s = a.sizes;
-    const auto linear = [&](std::string_view name, std::int64_t in, std::int64_t out) {
-        b.linear_weights(join("self_attn", name), in, out, s.bias, Component::attention);
+    const auto function = b.scope();
+    const auto normed = [&](int from, std::string_view name, const Norm& norm, std::int64_t heads) {
+        const int out = b.norm(from, join("self_attn", name), norm, here);
+        b.normalise_heads(heads, {s.head_dim});
+        return out;
     };
-    linear("q_proj", s.hidden, s.heads * s.head_dim);
-    b.norm_weights("self_attn.q_norm", s.head_dim, norms::rms);
+    const auto rotated = [&](int from, std::string_view name) {
+        const int out = b.tensor(join("self_attn", name), b.width(from));
+        b.op(OpKind::rotary, join("self_attn", name), here, {from, cos, sin}, {out});
+        return b.hold(out);
+    };
+    int q = b.linear(x, "self_attn.q_proj", s.heads * s.head_dim, s.bias, here);
+    q = rotated(normed(q, "q_norm", kNorm, s.heads), "query");
+    int k = q, v = q;
     if (a.own_keys) {
-        b.norm_weights("self_attn.k_norm", s.head_dim, norms::rms);
-        linear("k_proj", s.hidden, s.kv_heads * s.head_dim);
-        if (a.values) linear("v_proj", s.hidden, s.kv_heads * s.head_dim);
+        const std::int64_t width = s.kv_heads * s.head_dim;
+        k = b.linear(x, "self_attn.k_proj", width, s.bias, here);
+        v = a.values ? b.linear(x, "self_attn.v_proj", width, s.bias, here) : k;
+        k = rotated(normed(k, "k_norm", kNorm, s.kv_heads), "key");
+        v = b.hold(normed(v, "v_norm", kNormAlone, s.kv_heads));
     }
-    linear("o_proj", s.heads * s.head_dim, s.hidden);
+    OpAttributes attributes;
+    attributes.heads = s.heads;
+    attributes.kv_heads = s.kv_heads;
+    attributes.head_dim = attributes.value_dim = s.head_dim;
+    attributes.rotates = attributes.unbound = true;
+    attributes.dropout = a.dropout;
+    attributes.stored = a.stores;
+    const int context = b.tensor("self_attn.attention", s.heads * s.head_dim);
+    b.op(OpKind::attention, "self_attn.attention", here, {q, k, v, mask}, {context}).attributes = attributes;
+    return b.linear(context, "self_attn.o_proj", s.hidden, s.bias, here);
 }
 
-/// The experts that run beside each layer's feed-forward network, and the norms around both.
-WeightsOnly expert_weights(ConfigReader& config, std::int64_t hidden) {
+/// The experts that run beside each layer's feed-forward network, and the norms around both
+/// [models/gemma4/modeling_gemma4.py Gemma4TextDecoderLayer].
+BuildBeside expert_network(ConfigReader& config, std::int64_t hidden, Act act) {
     MlpPlan mlp;
     read_experts(config, mlp, "num_experts", "moe_intermediate_size");
-    return [hidden, e = mlp.experts](BlockBuilder& b) {
-        b.parameter("router.scale", {hidden}, Component::router);
-        b.parameter("router.per_expert_scale", {e.count}, Component::router);
-        std::vector<int> parameters = b.linear_weights("router.proj", hidden, e.count, false, Component::router);
-        parameters.push_back(b.parameter("experts.gate_up_proj", {e.count, 2 * e.width, hidden}, Component::experts));
-        parameters.push_back(b.parameter("experts.down_proj", {e.count, hidden, e.width}, Component::experts));
-        experts_op(b, {"experts", e.count, e.per_token, e.width}, std::move(parameters));
-        norms_weights(b, {"post_feedforward_layernorm_1", "post_feedforward_layernorm_2", "pre_feedforward_layernorm_2"},
-                      hidden, norms::rms);
+    return [hidden, act, e = mlp.experts](BlockBuilder& b, int residual, int dense) {
+        const int own = b.hold(b.norm(b.hold(dense), "post_feedforward_layernorm_1", kNorm));
+        const int routed = b.tensor("experts", hidden);
+        {
+            const auto name = b.scope();  // `hidden_states_2`, until the experts return
+            const int x = b.hold(b.norm(residual, "pre_feedforward_layernorm_2", kNorm));
+            std::vector<int> parameters = b.linear_weights("router.proj", hidden, e.count, false, Component::router);
+            parameters.push_back(b.parameter("router.scale", {hidden}, Component::router));
+            parameters.push_back(b.parameter("router.per_expert_scale", {e.count}, Component::router));
+            parameters.push_back(b.parameter("experts.gate_up_proj", {e.count, 2 * e.width, hidden}, Component::experts));
+            parameters.push_back(b.parameter("experts.down_proj", {e.count, hidden, e.width}, Component::experts));
+            OpAttributes& attributes =
+                b.op(OpKind::moe, "experts", place::mlp, {x, residual}, {routed}, std::move(parameters)).attributes;
+            attributes.experts = e.count;
+            attributes.experts_per_token = e.per_token;
+            attributes.expert_width = e.width;
+            attributes.act = act;
+            attributes.router = RouterForm::gemma4;
+        }
+        const int other = b.hold(b.norm(routed, "post_feedforward_layernorm_2", kNorm));
+        return b.add(own, other, "experts_sum", place::mlp);
     };
 }
 
-/// A layer with full attention, and its own keys and values.
-using Gemma4Kind = std::pair<bool, bool>;
+struct Gemma4Kind {
+    bool full = false;      ///< no window
+    bool own_keys = true;
+    bool stores = false;    ///< the last of its type with own keys, which later layers may use
+    bool operator==(const Gemma4Kind&) const = default;
+};
 
 std::vector<Gemma4Kind> read_kinds(ConfigReader& config, std::int64_t layers) {
     std::vector<bool> full = layers_of_type(config, layers, "full_attention", "sliding_attention");
@@ -71,8 +115,12 @@ std::vector<Gemma4Kind> read_kinds(ConfigReader& config, std::int64_t layers) {
     full.back() = true;  // whatever the file says
     const std::int64_t shared = config.count_or("num_kv_shared_layers", 0);
     std::vector<Gemma4Kind> out;
-    for (std::size_t i = 0; i < full.size(); ++i)
-        out.emplace_back(full[i], static_cast<std::int64_t>(i) < layers - shared);
+    for (std::size_t i = 0; i < full.size(); ++i) out.push_back({full[i], static_cast<std::int64_t>(i) < layers - shared});
+    for (const bool type : {false, true}) {
+        const auto last = std::find_if(out.rbegin(), out.rend(),
+                                       [type](const Gemma4Kind& kind) { return kind.own_keys && kind.full == type; });
+        if (last != out.rend()) last->stores = true;
+    }
     return out;
 }
 
@@ -80,6 +128,9 @@ Gemma4 read_gemma4(ConfigReader& config) {
     Gemma4 g;
     DecoderPlan& plan = g.plan;
     read_decoder_sizes(config, plan);
+    plan.norm = kNorm;
+    plan.embedding_scale = true;
+    plan.head_softcap = config.number("final_logit_softcapping");
     if (config.raw("per_layer_config") != nullptr)
         config.unsupported("per_layer_config", "expected the keys of a published file");
     const std::int64_t hidden = plan.hidden;
@@ -89,6 +140,7 @@ Gemma4 read_gemma4(ConfigReader& config) {
     windowed.sizes.kv_heads = config.size("num_key_value_heads", kLargestCount);
     windowed.sizes.head_dim = config.size("head_dim");
     windowed.sizes.bias = config.flag("attention_bias");
+    windowed.dropout = config.probability("attention_dropout");
     Gemma4Attention full = windowed;
     full.sizes.head_dim = config.size("global_head_dim");
     // Keys are values too in layers without a window.
@@ -106,32 +158,45 @@ Gemma4 read_gemma4(ConfigReader& config) {
     base.attention.heads = windowed.sizes.heads;
     base.attention.kv_heads = windowed.sizes.kv_heads;
     base.attention.head_dim = windowed.sizes.head_dim;
-    base.attention.rotary = -1;
     base.mlp.width = config.size("intermediate_size");
     base.mlp.act = config.activation("hidden_activation");
-    WeightsOnly experts;
-    if (config.flag("enable_moe_block")) experts = expert_weights(config, hidden);
-    base.extra = [hidden, input = g.layer_input, experts](BlockBuilder& b) {
+    if (config.flag("enable_moe_block")) base.beside_residual = expert_network(config, hidden, base.mlp.act);
+    base.scales_output = true;
+    base.extra = [hidden, input = g.layer_input](BlockBuilder& b) {
         if (input > 0) {
             b.linear_weights("per_layer_input_gate", hidden, input, false, Component::other);
             b.linear_weights("per_layer_projection", input, hidden, false, Component::other);
             b.norm_weights("post_per_layer_input_norm", hidden, norms::rms);
         }
-        if (experts) experts(b);
     };
     const bool wide = config.flag("use_double_wide_mlp");
-    plan_layers(plan, read_kinds(config, plan.layer_count), [&](const Gemma4Kind& kind) {
+    const std::int64_t window = config.size("sliding_window");
+    const std::vector<Gemma4Kind> kinds = read_kinds(config, plan.layer_count);
+    plan_layers(plan, kinds, [&](const Gemma4Kind& kind) {
         LayerPlan layer = base;
-        Gemma4Attention attention = kind.first ? full : windowed;
-        attention.own_keys = kind.second;
-        layer.attention.weights = [attention](BlockBuilder& b) { gemma4_attention_weights(b, attention); };
-        if (wide && !kind.second) layer.mlp.width *= 2;
+        Gemma4Attention attention = kind.full ? full : windowed;
+        attention.own_keys = kind.own_keys;
+        attention.stores = kind.stores;
+        layer.attention.head_dim = attention.sizes.head_dim;
+        layer.attention.kv_heads = attention.sizes.kv_heads;
+        layer.attention.rotary = kind.full == kinds.front().full ? 0 : 1;
+        layer.attention.window = kind.full ? 0 : window;
+        layer.attention.build = [attention](BlockBuilder& b, int x, int cos, int sin, int mask) {
+            return gemma4_attention(b, attention, x, cos, sin, mask);
+        };
+        if (wide && !kind.own_keys) layer.mlp.width *= 2;
         return layer;
     });
+    if (g.layer_input > 0)
+        plan.step_unsupported = "inputs of each layer (hidden_size_per_layer_input) are not modelled yet";
+    else if (std::any_of(kinds.begin(), kinds.end(), [](const Gemma4Kind& kind) { return !kind.own_keys; }))
+        plan.step_unsupported = "keys and values of earlier layers (num_kv_shared_layers) are not modelled yet";
+    else if (config.text("use_bidirectional_attention") == "all")
+        plan.step_unsupported = "attention in both directions is not modelled yet";
     return g;
 }
 
-void add_gemma4_text(Parts& parts, const Gemma4& g) {
+void add_gemma4_text(Parts& parts, const Gemma4& g, bool alone) {
     const std::int64_t all = detail::checked_mul(static_cast<std::int64_t>(g.plan.order.size()), g.layer_input);
     if (g.layer_input > 0)
         parts.add(fmt::format("{}.", g.plan.base), "per-layer embeddings", [&](BlockBuilder& b) {
@@ -139,7 +204,7 @@ void add_gemma4_text(Parts& parts, const Gemma4& g) {
             b.linear_weights("per_layer_model_projection", g.plan.hidden, all, false, Component::other);
             b.norm_weights("per_layer_projection_norm", g.layer_input, norms::rms);
         });
-    parts.add_decoder(g.plan);
+    parts.add_decoder(g.plan, alone);
 }
 
 /// Features of a tower, as the decoder reads them.
@@ -228,7 +293,7 @@ void add_audio(ConfigReader& outer, Parts& parts, std::int64_t text_hidden) {
 
 }  // namespace
 
-void configure_gemma4_text(ConfigReader& config, Parts& parts) { add_gemma4_text(parts, read_gemma4(config)); }
+void configure_gemma4_text(ConfigReader& config, Parts& parts) { add_gemma4_text(parts, read_gemma4(config), true); }
 
 void configure_gemma4(ConfigReader& config, Parts& parts) {
     ConfigReader text = config.nested("text_config", "gemma4_text", families().find("gemma4_text")->keys);
@@ -237,7 +302,7 @@ void configure_gemma4(ConfigReader& config, Parts& parts) {
     if (config.has("tie_word_embeddings")) g.plan.tied = config.flag("tie_word_embeddings");
     if (config.raw("vision_config") != nullptr) add_vision(config, parts, g.plan.hidden);
     if (config.raw("audio_config") != nullptr) add_audio(config, parts, g.plan.hidden);
-    add_gemma4_text(parts, g);
+    add_gemma4_text(parts, g, false);
 }
 
 }  // namespace membudget

@@ -11,7 +11,28 @@
 namespace membudget {
 namespace {
 
-constexpr std::string_view kNoIndexer = "the indexer of sparse attention is not modelled yet";
+/// The mask of the keys that an indexer chooses [models/deepseek_v32/modeling_deepseek_v32.py DeepseekV32Indexer].
+/// No gradient reaches it.
+int sparse_mask(BlockBuilder& b, int x, int latent_query, int cos, int sin, int mask, const Latent& l) {
+    constexpr Component kind = Component::attention;
+    std::vector<int> parameters =
+        b.linear_weights("self_attn.indexer.wq_b", l.query_rank, l.index_heads * l.index_dim, false, kind);
+    const auto add = [&](const std::vector<int>& made) { parameters.insert(parameters.end(), made.begin(), made.end()); };
+    add(b.linear_weights("self_attn.indexer.wk", l.hidden, l.index_dim, false, kind));
+    add(b.norm_weights("self_attn.indexer.k_norm", l.index_dim, norms::layer));
+    add(b.linear_weights("self_attn.indexer.weights_proj", l.hidden, l.index_heads, false, kind));
+    const int own = b.hold(b.tensor("self_attn.mask", 0));
+    Op& op = b.op(OpKind::sparse_mask, "self_attn.indexer", place::attention, {x, latent_query, cos, sin, mask}, {own},
+                  std::move(parameters));
+    op.reader = Reader::nobody;
+    op.attributes.heads = l.index_heads;
+    op.attributes.head_dim = l.index_dim;
+    op.attributes.rotary_dim = l.rotated;
+    op.attributes.chosen = l.index_top;
+    op.attributes.interleaved = l.index_interleaved;
+    op.attributes.passed_on = l.index_passed_on;
+    return own;
+}
 
 /// Latent attention op by op [models/deepseek_v3/modeling_deepseek_v3.py DeepseekV3Attention].
 int latent_attention(BlockBuilder& b, int x, int cos, int sin, int mask, const Latent& l) {
@@ -19,11 +40,13 @@ int latent_attention(BlockBuilder& b, int x, int cos, int sin, int mask, const L
     const auto function = b.scope();
     const std::int64_t head = l.plain + l.rotated;
     int q = -1;
+    int latent_query = -1;
     if (l.query_rank == 0) {
         q = b.linear(x, "self_attn.q_proj", l.heads * head, false, here);
     } else {
         q = b.linear(x, "self_attn.q_a_proj", l.query_rank, l.bias, here);
         q = b.norm(q, "self_attn.q_a_layernorm", norms::rms);
+        if (l.index_heads > 0) latent_query = b.hold(q);
         q = b.linear(q, "self_attn.q_b_proj", l.heads * head, false, here);
     }
     b.hold(q);
@@ -52,20 +75,14 @@ int latent_attention(BlockBuilder& b, int x, int cos, int sin, int mask, const L
     const int value = b.hold(b.tensor("self_attn.value", l.heads * l.value));
     b.op(OpKind::latent_expand, "self_attn.expand_kv", here, {both, rotated}, {key, value})
         .attributes = attributes;
+    if (l.index_heads > 0) {
+        mask = sparse_mask(b, x, latent_query, cos, sin, mask, l);
+        attributes.form = AttentionForm::indexed;
+    }
     const int context = b.tensor("self_attn.attention", l.heads * l.value);
     b.op(OpKind::attention, "self_attn.attention", here, {query, key, value, mask}, {context})
         .attributes = attributes;
     return b.linear(context, "self_attn.o_proj", l.hidden, l.bias, here);
-}
-
-/// The indexer of sparse attention, of which only the parameters are known.
-void indexer_weights(BlockBuilder& b, const Latent& l) {
-    constexpr Component kind = Component::attention;
-    b.linear_weights("self_attn.indexer.wq_b", l.query_rank, l.index_heads * l.index_dim, false,
-                     kind);
-    b.linear_weights("self_attn.indexer.wk", l.hidden, l.index_dim, false, kind);
-    b.norm_weights("self_attn.indexer.k_norm", l.index_dim, norms::layer);
-    b.linear_weights("self_attn.indexer.weights_proj", l.hidden, l.index_heads, false, kind);
 }
 
 }  // namespace
@@ -91,10 +108,9 @@ void use_latent(AttentionPlan& attention, const Latent& latent) {
     attention.head_dim = latent.plain + latent.rotated;
     attention.rotary_dim = latent.rotated;
     attention.rotation = latent.rotation;
+    if (latent.index_heads > 0) attention.form = AttentionForm::indexed;
     attention.build = [latent](BlockBuilder& b, int x, int cos, int sin, int mask) {
-        const int out = latent_attention(b, x, cos, sin, mask, latent);
-        if (latent.index_heads > 0) indexer_weights(b, latent);
-        return out;
+        return latent_attention(b, x, cos, sin, mask, latent);
     };
 }
 
@@ -114,25 +130,58 @@ void configure_deepseek(ConfigReader& config, DecoderPlan& plan) {
     }
 }
 
-void configure_glm_moe_dsa(ConfigReader& config, DecoderPlan& plan) {
+namespace {
+
+/// Latent attention with an indexer, and experts as DeepSeek-V3 has them.
+void configure_indexed(ConfigReader& config, DecoderPlan& plan, bool neighbours, bool passed_on) {
     read_decoder_sizes(config, plan);
     Latent latent = read_latent(config, plan.hidden);
     latent.index_heads = config.size("index_n_heads", kLargestCount);
     latent.index_dim = config.size("index_head_dim");
-    // Published with a class that had an indexer in every layer; it later left out those of the layers
-    // that use an earlier one's choice.
-    const std::vector<std::string> types = config.texts("indexer_types");
-    const auto shared = std::count(types.begin(), types.end(), "shared");
-    const Elements each = Elements(latent.query_rank) * latent.index_heads * latent.index_dim +
-                          Elements(plan.hidden) * (latent.index_dim + latent.index_heads) +
-                          Elements(2 * latent.index_dim);
-    if (shared > 0)
-        config.note(fmt::format("indexer_types: {} layers share an indexer; counted with one in every "
-                                "layer. Classes that leave out the shared ones have {} parameters fewer",
-                                shared, group_digits((each * shared).count())));
+    latent.index_top = config.size("index_topk");
+    latent.index_interleaved = neighbours;
+    latent.index_passed_on = passed_on;
+    if (latent.query_rank == 0) config.unsupported("q_lora_rank", "expected latent queries, which the indexer reads");
     use_latent(plan.layer().attention, latent);
     read_deepseek_experts(config, plan);
-    plan.step_unsupported = kNoIndexer;
+    for (LayerPlan& layer : plan.kinds) route_as_deepseek(config, layer.mlp.experts);
+}
+
+/// How many layers use an earlier one's choice: a list of words, a pattern of letters, or a period
+/// [models/glm_moe_dsa/configuration_glm_moe_dsa.py GlmMoeDsaConfig.__post_init__].
+std::int64_t shared_indexers(ConfigReader& config, std::int64_t layers) {
+    std::vector<std::string> types = config.texts("indexer_types");
+    const KeyTree* const pattern = config.raw("index_topk_pattern");
+    const bool lettered = pattern != nullptr && pattern->is(KeyTree::Kind::string);
+    if (types.empty() && lettered) {
+        const std::string letters = config.text("index_topk_pattern");
+        return std::count(letters.begin(), letters.end(), 'S');
+    }
+    if (types.empty() && pattern != nullptr) types = config.texts("index_topk_pattern");
+    if (!types.empty()) return std::count(types.begin(), types.end(), "shared");
+    const std::int64_t period = std::max<std::int64_t>(1, config.count_or("index_topk_freq", 1));
+    const std::int64_t offset = config.count_or("index_skip_topk_offset", 2);
+    std::int64_t shared = 0;
+    for (std::int64_t i = 0; i < layers; ++i)
+        if (std::max<std::int64_t>(i - offset + 1, 0) % period != 0) ++shared;
+    return shared;
+}
+
+}  // namespace
+
+void configure_glm_moe_dsa(ConfigReader& config, DecoderPlan& plan) {
+    configure_indexed(config, plan, true, true);
+    // Published with a class that had an indexer in every layer; it later left out those of the layers
+    // that use an earlier one's choice.
+    const std::int64_t shared = shared_indexers(config, plan.layer_count);
+    if (shared == 0) return;
+    const std::int64_t heads = config.size("index_n_heads", kLargestCount), width = config.size("index_head_dim");
+    const Elements each = Elements(config.size_or("q_lora_rank", 1)) * heads * width +
+                          Elements(plan.hidden) * (width + heads) + Elements(2 * width);
+    config.note(fmt::format("indexer_types: {} layers share an indexer; counted with one in every "
+                            "layer. Classes that leave out the shared ones have {} parameters fewer",
+                            shared, group_digits((each * shared).count())));
+    plan.step_unsupported = "layers that share an indexer are not modelled yet";
 }
 
 void configure_glm4_moe_lite(ConfigReader& config, DecoderPlan& plan) { configure_deepseek(config, plan); }
@@ -159,15 +208,7 @@ void configure_youtu(ConfigReader& config, DecoderPlan& plan) {
     layer.mlp.act = config.activation("hidden_act");
 }
 
-void configure_deepseek_v32(ConfigReader& config, DecoderPlan& plan) {
-    read_decoder_sizes(config, plan);
-    Latent latent = read_latent(config, plan.hidden);
-    latent.index_heads = config.size("index_n_heads", kLargestCount);
-    latent.index_dim = config.size("index_head_dim");
-    use_latent(plan.layer().attention, latent);
-    read_deepseek_experts(config, plan);
-    plan.step_unsupported = kNoIndexer;
-}
+void configure_deepseek_v32(ConfigReader& config, DecoderPlan& plan) { configure_indexed(config, plan, false, false); }
 
 namespace {
 

@@ -17,7 +17,9 @@ struct Latent {
     double dropout = 0;
     Rotation rotation = Rotation::latent;
     /// The indexer of sparse attention; 0 heads: none.
-    std::int64_t index_heads = 0, index_dim = 0;
+    std::int64_t index_heads = 0, index_dim = 0, index_top = 0;
+    bool index_interleaved = false;  ///< the indexer rotates neighbours
+    bool index_passed_on = false;    ///< the next layer gets its choice
 };
 
 /// The keys of DeepSeek's classes.

@@ -34,6 +34,9 @@ void configure_ernie4_5_moe(ConfigReader& config, DecoderPlan& plan) {
     experts.experts.shared = "shared_experts";
     experts.experts.shared_width = config.count_or("moe_num_shared_experts", 0) * experts.experts.width;
     experts.experts.correction = "gate.moe_statics.e_score_correction_bias";
+    experts.experts.form = RouterForm::ernie;
+    experts.experts.wide_router = true;
+    experts.experts.sharing = SharedExpert::first;
     const std::int64_t first = config.count_or("moe_layer_start_index", 0);
     const double end = config.number("moe_layer_end_index");
     const std::int64_t interval = config.size("moe_layer_interval", kLargestCount);
@@ -41,7 +44,6 @@ void configure_ernie4_5_moe(ConfigReader& config, DecoderPlan& plan) {
     for (std::int64_t i = 0; i < plan.layer_count; ++i)
         sparse.push_back((i + 1) % interval == 0 && i >= first && (end == -1 || static_cast<double>(i) <= end));
     mix_experts(plan, experts, sparse);
-    plan.step_unsupported = kCountedOnly;
 }
 
 void configure_hunyuan_dense(ConfigReader& config, DecoderPlan& plan) {
@@ -87,9 +89,11 @@ void configure_dots1(ConfigReader& config, DecoderPlan& plan) {
     AttentionPlan& attention = plan.layer().attention;
     read_heads(config, plan.hidden, attention, Remainder::dropped);
     attention.bias = attention.output_bias = config.flag("attention_bias");
+    attention.dropout = config.probability("attention_dropout");
     attention.qk_norm = QkNorm::per_head;
     read_deepseek_experts(config, plan);
-    plan.step_unsupported = kCountedOnly;
+    for (LayerPlan& layer : plan.kinds) route_as_deepseek(config, layer.mlp.experts);
+    read_last_windows(config, plan);
 }
 
 void configure_minimax(ConfigReader& config, DecoderPlan& plan) {

@@ -59,11 +59,17 @@ void read_llama(ConfigReader& config, DecoderPlan& plan) {
 }
 
 void alternate_windows(DecoderPlan& plan, const std::vector<bool>& windowed, std::int64_t window) {
+    if (windowed.empty()) return;
+    const std::size_t count = plan.kinds.size();
     std::vector<int> kinds;
-    for (const bool windows : windowed) kinds.push_back(windows ? 1 : 0);
-    if (kinds.empty()) return;
-    plan.kinds.push_back(plan.layer());
-    plan.kinds[1].attention.window = window;
+    for (std::size_t i = 0; i < windowed.size(); ++i) {
+        const int kind = i < plan.order.size() ? plan.order[i] : 0;
+        kinds.push_back(windowed[i] ? kind + static_cast<int>(count) : kind);
+    }
+    for (std::size_t i = 0; i < count; ++i) {
+        plan.kinds.push_back(plan.kinds[i]);
+        plan.kinds.back().attention.window = window;
+    }
     assign_kinds(plan, std::move(kinds));
 }
 
@@ -108,10 +114,9 @@ void configure_mistral(ConfigReader& config, DecoderPlan& plan) {
     plan.layer().attention.window = config.size_or("sliding_window", 0);
 }
 
-/// `use_sliding_window` turns windows on from layer `max_window_layers` upwards.
-void read_qwen_windows(ConfigReader& config, DecoderPlan& plan) {
-    const std::int64_t window =
-        config.flag("use_sliding_window") ? config.size_or("sliding_window", 0) : 0;
+void read_last_windows(ConfigReader& config, DecoderPlan& plan) {
+    const bool windows = !config.knows("use_sliding_window") || config.flag("use_sliding_window");
+    const std::int64_t window = windows ? config.size_or("sliding_window", 0) : 0;
     const std::int64_t from = config.count_or("max_window_layers", 0);
     const auto windowed = windowed_layers(
         config, plan.layer_count,
@@ -123,13 +128,13 @@ void read_qwen_windows(ConfigReader& config, DecoderPlan& plan) {
 void configure_qwen2(ConfigReader& config, DecoderPlan& plan) {
     read_llama(config, plan);
     plan.layer().attention.bias = true;  // q, k, v always; the class reads no key for it
-    read_qwen_windows(config, plan);
+    read_last_windows(config, plan);
 }
 
 void configure_qwen3(ConfigReader& config, DecoderPlan& plan) {
     read_llama(config, plan);
     plan.layer().attention.qk_norm = QkNorm::per_head;
-    read_qwen_windows(config, plan);
+    read_last_windows(config, plan);
 }
 
 void configure_gemma(ConfigReader& config, DecoderPlan& plan) {

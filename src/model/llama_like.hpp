@@ -47,8 +47,10 @@ void norm_results_only(LayerPlan& layer);
                                                 bool (*derived)(std::int64_t layer,
                                                                 std::int64_t parameter),
                                                 std::int64_t parameter);
-/// Gives a window to some layers of a plan whose layers were all alike.
+/// Gives a window to some layers of a plan.
 void alternate_windows(DecoderPlan& plan, const std::vector<bool>& windowed, std::int64_t window);
+/// Windows from layer `max_window_layers` on, where the class has them at all (`use_sliding_window`).
+void read_last_windows(ConfigReader& config, DecoderPlan& plan);
 
 void configure_llama(ConfigReader& config, DecoderPlan& plan);
 void configure_mistral(ConfigReader& config, DecoderPlan& plan);

@@ -282,7 +282,8 @@ private:
             adapter.b = adapter.a + 1;
             op.parameters.insert(op.parameters.end(), factors.begin(), factors.end());
             op.parameter_adapters.push_back(adapter);
-            return op.kind == OpKind::moe;
+            // DBRX reads its experts' weights outside the module that holds them.
+            return op.kind == OpKind::moe && op.attributes.router != RouterForm::dbrx;
         }
         return block.ops.empty();
     }

@@ -169,6 +169,7 @@ std::string_view name_of(OpKind kind) {
         case OpKind::reorder: return "reorder";
         case OpKind::interpolate: return "interpolate";
         case OpKind::latent_expand: return "latent_expand";
+        case OpKind::sparse_mask: return "sparse_mask";
         case OpKind::rotary_tables: return "rotary_tables";
         case OpKind::attention_mask: return "attention_mask";
     }

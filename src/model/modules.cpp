@@ -12,7 +12,7 @@ namespace {
 constexpr std::string_view kIndex = "{}";
 
 /// Families whose routers are linear modules [models/{phimoe,dbrx,llama4}/modeling_*.py].
-constexpr std::string_view kLinearRouters[] = {"phimoe", "dbrx", "llama4", "llama4_text"};
+constexpr std::string_view kLinearRouters[] = {"phimoe", "dbrx", "llama4", "llama4_text", "gemma4", "gemma4_text"};
 
 /// Modules whose weight is a matrix though they are no linear module: they hold a bare parameter.
 bool is_bare_matrix(std::string_view path, const Parameter& weight, std::string_view family) {

@@ -6,11 +6,6 @@
 #include "model/llama_like.hpp"
 
 namespace membudget {
-namespace {
-
-constexpr std::string_view kNoKernel = "the experts of this mixture are not modelled yet";
-
-}  // namespace
 
 void read_experts(ConfigReader& config, MlpPlan& mlp, std::string_view count,
                   std::string_view width) {
@@ -114,8 +109,7 @@ void configure_olmoe(ConfigReader& config, DecoderPlan& plan) {
     read_experts(config, plan.layer().mlp, "num_experts", "intermediate_size");
     plan.layer().mlp.experts.form = RouterForm::qwen;
     plan.layer().mlp.experts.normalised = config.flag("norm_topk_prob");
-    if (config.raw("clip_qkv") != nullptr)
-        plan.step_unsupported = "the clipping of queries, keys and values is not modelled yet";
+    plan.layer().attention.clips = config.raw("clip_qkv") != nullptr;
 }
 
 void configure_phimoe(ConfigReader& config, DecoderPlan& plan) {
@@ -169,10 +163,11 @@ void configure_dbrx(ConfigReader& config, DecoderPlan& plan) {
     plan.final_norm = "norm_f";
     plan.norm = norms::layer_no_bias;
     ConfigReader attention_config =
-        config.nested("attn_config", "dbrx attn_config", "kv_n_heads=1 attn_pdrop=0.0");
+        config.nested("attn_config", "dbrx attn_config", "kv_n_heads=1 attn_pdrop=0.0 clip_qkv");
     ConfigReader experts_config =
         config.nested("ffn_config", "dbrx ffn_config",
-                      "ffn_hidden_size=3584 moe_num_experts=4 moe_top_k=1");
+                      "ffn_hidden_size=3584 moe_num_experts=4 moe_top_k=1 ffn_act_fn moe_jitter_eps "
+                      "moe_normalize_expert_weights=1.0");
     LayerPlan& layer = plan.layer();
     layer.norms[0] = "norm_attn_norm.norm_1";
     layer.norms[1] = "norm_attn_norm.norm_2";
@@ -185,25 +180,24 @@ void configure_dbrx(ConfigReader& config, DecoderPlan& plan) {
     config.divides("hidden_size", plan.hidden, "num_attention_heads", attention.heads);
     config.divides("num_attention_heads", attention.heads, "kv_n_heads", attention.kv_heads);
     attention.head_dim = std::max<std::int64_t>(1, plan.hidden / attention.heads);
-    // All experts lie in one matrix each: [experts * width, hidden].
-    const std::int64_t count = experts_config.size("moe_num_experts", kLargestCount);
-    const std::int64_t width = experts_config.size("ffn_hidden_size");
-    const std::int64_t per_token = experts_config.size("moe_top_k", kLargestCount);
-    const std::int64_t hidden = plan.hidden;
-    layer.mlp.experts.width = width;
-    layer.mlp.weights = [=](BlockBuilder& b) {
-        std::vector<int> parameters =
-            b.linear_weights("ffn.router.layer", hidden, count, false, Component::router);
-        for (const std::string_view name : {"w1", "v1", "w2"})
-            parameters.push_back(b.parameter(join("ffn.experts.mlp", name), {count * width, hidden},
-                                             Component::experts));
-        OpAttributes& attributes =
-            b.op(OpKind::moe, "ffn", place::mlp, {}, {}, std::move(parameters)).attributes;
-        attributes.experts = count;
-        attributes.experts_per_token = per_token;
-        attributes.expert_width = width;
-    };
-    plan.step_unsupported = kNoKernel;
+    attention.dropout = attention_config.probability("attn_pdrop");
+    attention.clips = attention_config.raw("clip_qkv") != nullptr;
+    layer.attention_dropout = layer.mlp_dropout = "resid_pdrop";
+    layer.dropout = config.probability("resid_pdrop");
+    MlpPlan& mlp = layer.mlp;
+    mlp.module = "ffn";
+    mlp.act = experts_config.nested("ffn_act_fn", "dbrx ffn_act_fn", "name=silu").activation("name");
+    MlpPlan::Experts& experts = mlp.experts;
+    experts.flat = true;
+    experts.count = experts_config.size("moe_num_experts", kLargestCount);
+    experts.width = experts_config.size("ffn_hidden_size");
+    experts.per_token = experts_config.size("moe_top_k", kLargestCount);
+    experts.router = "router.layer";
+    experts.form = RouterForm::dbrx;
+    experts.jittered = experts_config.raw("moe_jitter_eps") != nullptr;
+    experts.normalised = !experts_config.has("moe_normalize_expert_weights") ||
+                         experts_config.raw("moe_normalize_expert_weights") != nullptr;
+    if (!attention.clips) plan.step_unsupported = "without a bound (attn_config.clip_qkv) the class cannot run";
 }
 
 void read_deepseek_experts(ConfigReader& config, DecoderPlan& plan) {

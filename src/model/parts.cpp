@@ -20,7 +20,7 @@ void Parts::add(std::string prefix, Block block, std::int64_t count, std::int64_
     model_.blocks.push_back(std::move(block));
 }
 
-void Parts::add_decoder(const DecoderPlan& plan) {
+void Parts::add_decoder(const DecoderPlan& plan, bool alone) {
     Model decoder = build_decoder(plan, Task::causal_lm, labels_);
     const int offset = static_cast<int>(model_.blocks.size());
     for (Block& block : decoder.blocks) model_.blocks.push_back(std::move(block));
@@ -30,7 +30,7 @@ void Parts::add_decoder(const DecoderPlan& plan) {
     }
     model_.shared = std::move(decoder.shared);
     model_.facts = decoder.facts;
-    if (!plan.tower) return;
+    if (!plan.tower && !alone) return;
     has_step_ = true;
     model_.inputs = std::move(decoder.inputs);
     model_.image = decoder.image;

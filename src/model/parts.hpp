@@ -25,8 +25,9 @@ public:
     /// `count` copies of a block whose ops are known; with one, the step is known of all.
     void add(std::string prefix, Block block, std::int64_t count = 1, std::int64_t first = 0);
     [[nodiscard]] bool has_step() const { return has_step_; }
-    /// A whole decoder with its head; its step is modelled if its plan has a tower, and no part is before.
-    void add_decoder(const DecoderPlan& plan);
+    /// A whole decoder with its head; its step is modelled if its plan has a tower or it is `alone`, and no part is
+    /// before.
+    void add_decoder(const DecoderPlan& plan, bool alone = false);
 
     /// The class to build, and whether its name ends so.
     [[nodiscard]] std::string_view architecture() const { return architecture_; }

@@ -49,6 +49,9 @@ struct HeadTensors {
 
 /// Keys and values have fewer heads than queries.
 [[nodiscard]] inline bool is_grouped(const OpAttributes& a) { return a.kv_heads > 0 && a.kv_heads != a.heads; }
+/// The widest heads of which transformers leaves groups to the kernel [integrations/sdpa_attention.py
+/// use_gqa_in_sdpa].
+inline constexpr std::int64_t kWidestGrouped = 256;
 /// Heads of values have another width than those of queries and keys.
 [[nodiscard]] inline bool values_differ(const OpAttributes& a) { return a.value_dim > 0 && a.value_dim != a.head_dim; }
 /// The type that a fused kernel computes in.

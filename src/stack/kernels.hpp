@@ -43,6 +43,9 @@ void softcap(KernelCall& call);
 
 // kernels_elementwise.cpp
 void clip(KernelCall& call);
+/// How many bounds `torch.clamp` is given.
+enum class Bounds { one, both };
+[[nodiscard]] Ref clamp(Tape& tape, const Ref& x, Bounds bounds);
 void drop_path(KernelCall& call);
 void zero_padding(KernelCall& call);
 
@@ -83,6 +86,14 @@ void hf_rotary(KernelCall& call);
 void fused_rotary(KernelCall& call);
 void rotary_tables(KernelCall& call);
 void latent_expand(KernelCall& call);
+/// x * cos + cross(x) * sin, where the halves of x cross.
+[[nodiscard]] Ref rotate(Tape& tape, const Ref& x, const Ref& cos, const Ref& sin);
+/// cat([x1 * cos - x2 * sin, x2 * cos + x1 * sin]) of the even and odd elements
+/// [modeling_deepseek_v3.py apply_rotary_pos_emb_interleave].
+[[nodiscard]] Ref rotate_even_odd(Tape& tape, const Ref& even, const Ref& odd, const Ref& cos, const Ref& sin);
+
+// kernels_indexer.cpp
+void sparse_mask(KernelCall& call);
 
 // kernels_attention.cpp
 void no_mask(KernelCall& call);

@@ -62,9 +62,9 @@ Ref causal_mask_of_math(KernelCall& call) {
 }
 
 /// A boolean mask becomes an additive one in the type of the query [attention.cpp convert_boolean_attn_mask].
-Ref mask_of_math(KernelCall& call, const Dtype& type) {
+Ref mask_of_math(KernelCall& call) {
     if (!has_mask(call)) return {};
-    if (&call.in(3).dtype() != &dtype::boolean) return call.tape.cast(call.in(3), type);
+    if (&call.in(3).dtype() != &dtype::boolean) return call.tape.cast(call.in(3), computed_dtype(call));
     return call.tape.fresh(call.in(3).numel(), computed_dtype(call), "additive mask");
 }
 
@@ -75,26 +75,35 @@ void math(KernelCall& call) {
     Tape& tape = call.tape;
     const OpAttributes& a = call.attributes();
     const Dtype& type = computed_dtype(call);
-    const auto wide = [&](std::size_t input) {
-        Ref x = tape.cast(untransposed(call, input), type);
-        return tape.cast(std::move(x), dtype::fp32);
+    // With a mask keys and values are repeated for all query heads first [transformers
+    // integrations/sdpa_attention.py use_gqa_in_sdpa], without one in here, from what was cast.
+    const bool repeated = has_mask(call) || a.head_dim > kWidestGrouped || values_differ(a);
+    const auto given = [&](std::size_t input) {
+        Ref x = untransposed(call, input);
+        return repeated ? repeat_heads(call, std::move(x)) : x;
     };
+    const Ref key = given(1), value = given(2);
+    // Arguments, as autocast passes them on.
+    const Ref narrow_value = tape.cast(value, type);
+    const Ref narrow_key = tape.cast(key, type);
+    const Ref narrow_query = tape.cast(untransposed(call, 0), type);
+    Ref mask = mask_of_math(call);
     const Dtype* const autocast = tape.autocast();
     tape.set_autocast(nullptr);  // the casts above stand for it
-    Ref mask = mask_of_math(call, type);
-    const Ref query = wide(0);
-    Ref k = wide(1);
-    Ref v = wide(2);
+    const Ref query = tape.cast(narrow_query, dtype::fp32);
+    const Ref wide_key = tape.cast(narrow_key, dtype::fp32);
+    const Ref wide_value = tape.cast(narrow_value, dtype::fp32);
     const Ref q = tape.mul_scalar(query);
     // A causal mask of its own, where no other comes in; added in place.
     if (a.causal && !mask) mask = causal_mask_of_math(call);
-    k = repeat_heads(call, std::move(k));
-    v = repeat_heads(call, std::move(v));
+    const Ref k = repeated ? wide_key : repeat_heads(call, wide_key);
+    const Ref v = repeated ? wide_value : repeat_heads(call, wide_value);
+    const bool copied = is_grouped(a) && a.kv_heads > 1;  // which leaves them head by head
     Ref scores;
     {
         Ref scaled = tape.mul_scalar(k);
         Ref left = flatten(call, q, a.head_major);
-        Ref right = flatten(call, std::move(scaled), a.head_major || call.cached);
+        Ref right = flatten(call, std::move(scaled), a.head_major || call.cached || copied);
         scores = tape.matmul(std::move(left), std::move(right), scores_numel(call));
     }
     if (mask) scores = tape.add_in_place(std::move(scores), mask);
@@ -104,7 +113,7 @@ void math(KernelCall& call) {
     const Ref returned = tape.cast(weights, type);
     Ref out;
     {
-        Ref right = flatten(call, v, a.transposed);
+        Ref right = flatten(call, v, a.transposed || copied);
         out = tape.matmul(std::move(weights), std::move(right), call.numel(call.output_tensor(0)));
     }
     out = tape.view(std::move(out), ViewGradient::copy);
@@ -294,7 +303,8 @@ void sdpa_mask(KernelCall& call) {
     if (call.attributes().image_blocks) return call.out(0, mask_of_image_blocks(call));
     // Skipped when is_causal says the same: no padding, and a window that covers the sequence.
     const bool windowed = call.attributes().window > 0 && call.attributes().window < call.extents.sequence;
-    const bool always = call.attributes().form == AttentionForm::falcon;
+    const AttentionForm form = call.attributes().form;
+    const bool always = form == AttentionForm::falcon || form == AttentionForm::indexed;
     if (!padded(call) && !windowed && !always) return;
     if (always && call.attributes().bias) return call.out(0, mask_with_alibi(call));
     const std::int64_t rows = padded(call) ? call.extents.batch : 1;
@@ -335,7 +345,7 @@ void cpu_flash_attention(KernelCall& call) {
         return math(call);
     Tape::FusedAttention how;
     how.lse_numel = detail::checked_mul(call.rows(call.input_tensor(0)), a.heads);
-    if (has_mask(call)) return ungrouped_attention(call, how);
+    if (has_mask(call) || a.head_dim > kWidestGrouped) return ungrouped_attention(call, how);
     finish_fused(call, call.tape.fused_attention(call.in(0), call.in(1), call.in(2), Ref(),
                                                  call.numel(call.output_tensor(0)), how));
 }

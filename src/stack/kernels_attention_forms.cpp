@@ -269,7 +269,8 @@ void gpt_oss(KernelCall& call) {
 
 bool run_eager_form(KernelCall& call) {
     switch (call.attributes().form) {
-        case AttentionForm::shared: return false;
+        case AttentionForm::shared:
+        case AttentionForm::indexed: return false;
         case AttentionForm::gptj: gptj(call); return true;
         case AttentionForm::gpt_neo: gpt_neo(call); return true;
         case AttentionForm::bloom: bloom(call); return true;

@@ -84,6 +84,14 @@ Ref apply_activation(Tape& tape, Act act, const Ref& x) {
 
 void scale(KernelCall& call) {
     Tape& tape = call.tape;
+    if (call.attributes().in_place) {  // by a buffer: nothing of x is kept
+        const Ref x = call.in(0);
+        Ref out = tape.alias_of_storage(x);
+        Tape::NodeBuilder node(tape, "mul_", {&x});
+        node.grad(0);
+        node.finish(out);
+        return call.out(0, std::move(out));
+    }
     if (!call.attributes().by_position) return call.out(0, tape.mul_scalar(call.in(0)));
     const Ref scales = tape.fresh(call.extents.sequence, dtype::fp32, "scale of each position");
     call.out(0, tape.cast(tape.mul(call.in(0), scales), call.in(0).dtype()));

@@ -7,27 +7,52 @@
 
 namespace membudget::kernel {
 
-/// `x.clamp_(-c, c)`: backward asks which elements were between the bounds, so autograd copies them before
+namespace {
+
+/// Of a clamp: backward asks which elements were within the bounds [FunctionsManual.cpp clamp_backward].
+void grad_within_bounds(Tape::NodeBuilder& node, std::int64_t numel, Bounds bounds) {
+    if (bounds == Bounds::one) {
+        const std::int16_t within = node.temp(numel, "within the bound");
+        node.grad(0);
+        node.drop(within);
+        return;
+    }
+    const std::int16_t above = node.temp(numel, "above the lower bound");
+    const std::int16_t below = node.temp(numel, "below the upper bound");
+    const std::int16_t between = node.temp(numel, "between the bounds");
+    node.drop(below);
+    node.drop(above);
+    node.grad(0);
+    node.drop(between);
+}
+
+}  // namespace
+
+/// `x.clamp(-c, c)`, or `x.clamp_(-c, c)`: backward asks which elements were between the bounds, so autograd copies them before
 /// they are overwritten [torch/csrc/autograd/generated/VariableType: clamp_; derivatives.yaml: clamp,
 /// FunctionsManual.cpp clamp_backward].
 void clip(KernelCall& call) {
     Tape& tape = call.tape;
     const Ref x = call.in(0);
+    if (!call.attributes().in_place) return call.out(0, clamp(tape, x, Bounds::both));
     Ref out = tape.alias_of_storage(x);
     Tape::NodeBuilder node(tape, "clamp_", {&x});
     if (node.active()) {
         const Ref original = tape.fresh(x.numel(), x.dtype(), "what is overwritten");
         node.save(original);
-        const std::int16_t above = node.temp(x.numel(), "above the lower bound");
-        const std::int16_t below = node.temp(x.numel(), "below the upper bound");
-        const std::int16_t between = node.temp(x.numel(), "between the bounds");
-        node.drop(below);
-        node.drop(above);
-        node.grad(0);
-        node.drop(between);
+        grad_within_bounds(node, x.numel(), Bounds::both);
     }
     node.finish(out);
     call.out(0, std::move(out));
+}
+
+Ref clamp(Tape& tape, const Ref& x, Bounds bounds) {
+    Ref out = tape.fresh(x.numel(), x.dtype(), "clamp");
+    Tape::NodeBuilder node(tape, "clamp", {&x});
+    node.save(x);
+    grad_within_bounds(node, x.numel(), bounds);
+    node.finish(out);
+    return out;
 }
 
 Ref bounded(Tape& tape, const Ref& x, const char* what) {

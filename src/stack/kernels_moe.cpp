@@ -44,20 +44,10 @@ Ref gate_halves(Mixture& m, const Ref& both) {
     if (m.a.router == RouterForm::gpt_oss) {
         // Halves interleaved, clamped; (up + 1) * gate * sigmoid(alpha * gate)
         // [modeling_gpt_oss.py GptOssExperts._apply_gate].
-        const auto clamp = [&](const Ref& x) {
-            Ref out = tape.fresh(x.numel(), x.dtype(), "clamp");
-            Tape::NodeBuilder node(tape, "clamp", {&x});
-            node.save(x);
-            const std::int16_t within = node.temp(x.numel(), "within bounds");
-            node.grad(0);
-            node.drop(within);
-            node.finish(out);
-            return out;
-        };
         Ref gate = tape.slice(both, half);
         Ref up = tape.slice(both, half);
-        gate = clamp(gate);
-        up = clamp(up);
+        gate = clamp(tape, gate, Bounds::one);
+        up = clamp(tape, up, Bounds::both);
         Ref glu;
         {
             Ref scaled = tape.mul_scalar(gate);
@@ -123,17 +113,56 @@ std::int64_t busiest_rows(const Mixture& m) {
     return std::min(m.tokens, static_cast<std::int64_t>(std::ceil(share * m.call.imbalance)));
 }
 
+/// What the experts of a loop multiply with; DBRX has a matrix of its own for `up`.
+struct LoopedWeights {
+    explicit LoopedWeights(Mixture& m)
+        : gate_up(m), up(m.a.router == RouterForm::dbrx ? m.next_parameter() : Ref()),
+          gate_up_bias(m.a.expert_bias ? m.next_parameter() : Ref()), down(m),
+          down_bias(m.a.expert_bias ? m.next_parameter() : Ref()) {
+        down.activate();  // the outer wrapper
+        gate_up.activate();
+    }
+    Adapted gate_up;
+    Ref up, gate_up_bias;
+    Adapted down;
+    Ref down_bias;
+};
+
+/// One expert over its rows, which `state` is left bound to.
+Ref run_expert(Mixture& m, LoopedWeights& weights, const Ref& x, const Ref& token_ids, std::int64_t rows,
+               Ref& state) {
+    Tape& tape = m.tape;
+    state = gather(tape, x, token_ids, detail::checked_mul(rows, m.hidden), "rows of the expert");
+    Ref both = tape.linear(state, of_expert(m, weights.gate_up.get()), of_expert(m, weights.gate_up_bias), rows, m.hidden,
+                           2 * m.a.expert_width);
+    Ref product = gate_halves(m, both);
+    both.reset();
+    return tape.linear(std::move(product), of_expert(m, weights.down.get()), of_expert(m, weights.down_bias), rows,
+                       m.a.expert_width, m.hidden);
+}
+
+/// The same for DBRX [models/dbrx/modeling_dbrx.py DbrxExperts.forward, DbrxExpertGLU.forward]: each expert's
+/// weights are taken from a view of all.
+Ref run_dbrx_expert(Mixture& m, LoopedWeights& weights, const Ref& x, const Ref& token_ids,
+                    std::int64_t rows) {
+    Tape& tape = m.tape;
+    const std::int64_t width = m.a.expert_width;
+    const Ref up_weight = of_expert(m, tape.view(weights.up));
+    const Ref gate_weight = of_expert(m, tape.view(weights.gate_up.get()));
+    const Ref down_weight = of_expert(m, tape.view(weights.down.get()));
+    const Ref state = gather(tape, x, token_ids, detail::checked_mul(rows, m.hidden), "rows of the expert");
+    Ref gate = tape.linear(state, gate_weight, Ref(), rows, m.hidden, width);
+    const Ref up = tape.linear(state, up_weight, Ref(), rows, m.hidden, width);
+    gate = apply_activation(tape, m.a.act, gate);
+    const Ref product = tape.mul(gate, up);
+    return tape.matmul(product, down_weight, detail::checked_mul(rows, m.hidden));
+}
+
 /// The experts' own forward: one after the other, results added in place. Any of them can be the busiest;
 /// as the last one it weighs most, with what all others saved beside it.
 Ref looped_experts(Mixture& m, const Ref& x, const Routing& routing) {
     Tape& tape = m.tape;
-    const bool biased = m.a.expert_bias;
-    Adapted gate_up(m);
-    const Ref gate_up_bias = biased ? m.next_parameter() : Ref();
-    Adapted down(m);
-    const Ref down_bias = biased ? m.next_parameter() : Ref();
-    down.activate();  // the outer wrapper
-    gate_up.activate();
+    LoopedWeights all(m);
     const Ref mask = tape.fresh(detail::checked_mul(m.rows, m.a.experts + 1), dtype::int64,
                                 "one-hot expert ids");
     Ref out = tape.fresh(x.numel(), x.dtype(), "output");
@@ -144,23 +173,20 @@ Ref looped_experts(Mixture& m, const Ref& x, const Routing& routing) {
         const std::int64_t rows = e < last ? detail::ceil_div(left, last - e) : of_last;
         left -= rows;
         if (rows == 0) continue;  // not hit: the loop leaves it out
-        const Ref positions = tape.fresh(rows, dtype::int64, "positions");
-        const Ref token_ids = tape.fresh(rows, dtype::int64, "token ids");
-        Ref state =
-            gather(tape, x, token_ids, detail::checked_mul(rows, m.hidden), "rows of the expert");
-        Ref both = tape.linear(state, of_expert(m, gate_up.get()), of_expert(m, gate_up_bias), rows,
-                               m.hidden, 2 * m.a.expert_width);
-        Ref current = gate_halves(m, both);
-        both.reset();
-        current = tape.linear(std::move(current), of_expert(m, down.get()), of_expert(m, down_bias), rows,
-                              m.a.expert_width, m.hidden);
+        // torch.where: two views of one tensor.
+        const Ref token_ids = tape.fresh(2 * rows, dtype::int64, "positions and token ids");
+        Ref state;
+        Ref current = all.up ? run_dbrx_expert(m, all, x, token_ids, rows)
+                             : run_expert(m, all, x, token_ids, rows, state);
         const Ref weights = gather(tape, routing.weights, token_ids, rows, "weight of each row");
         current = tape.mul(current, weights);
         const Ref cast = tape.cast(current, out.dtype());
-        // index_add_: the gradient of the rows is gathered.
+        // index_add_: the gradient of the rows is gathered, in the shape of the rows, which are kept for it
+        // [derivatives.yaml: index_add].
         Ref added = tape.alias_of_storage(out);
         Tape::NodeBuilder node(tape, "index_add", {&out, &cast});
         node.save(token_ids);
+        node.save(cast);
         node.pass(0);
         node.grad(1, "gathered grad");
         node.finish(added);
@@ -207,11 +233,13 @@ void all_experts(Mixture& m) {
     m.call.out(0, tape.view(std::move(shared)));
 }
 
-/// hidden_states *= noise, in the block and again in the router [models/phimoe/modeling_phimoe.py
-/// PhimoeSparseMoeBlock.forward, PhimoeTopKRouter.forward]: the noise is kept.
+/// hidden_states *= noise, in the router and before that in PhiMoE's block [models/phimoe/modeling_phimoe.py
+/// PhimoeSparseMoeBlock.forward, PhimoeTopKRouter.forward; models/dbrx/modeling_dbrx.py DbrxRouter.forward]: the
+/// noise is kept.
 void add_jitter(Mixture& m) {
     Tape& tape = m.tape;
-    for (int i = 0; i < 2; ++i) {
+    const int times = m.a.router == RouterForm::phimoe ? 2 : 1;
+    for (int i = 0; i < times; ++i) {
         const Ref x = m.call.in(0);
         const Ref noise = tape.fresh(x.numel(), x.dtype(), "noise");
         Ref out = tape.alias_of_storage(x);
@@ -251,6 +279,7 @@ void mixture(KernelCall& call, Experts experts) {
     Mixture m(call);
     Tape& tape = call.tape;
     if (m.a.router == RouterForm::llama4) return all_experts(m);
+    if (m.a.router == RouterForm::dbrx) experts = looped_experts;
     if (m.a.jittered) add_jitter(m);
     const Ref x = tape.view(call.in(0));
     if (m.a.shared_width == 0) {

@@ -52,10 +52,11 @@ Ref normalise(Mixture& m, const Ref& values) {
     return divided(tape, values, sum, numerator, tape.alias_of_storage(values));
 }
 
-/// values / values.sum(-1, keepdim=True): both are kept.
+/// values / values.sum(-1, keepdim=True), to which a number is added or which is kept above one: both are kept.
 Ref divide_by_sum(Mixture& m, const Ref& values) {
     Tape& tape = m.tape;
-    const Ref sum = tape.add_scalar(tape.mean(values, m.tokens));
+    Ref sum = tape.mean(values, m.tokens);
+    sum = m.a.router == RouterForm::ernie ? clamp(tape, sum, Bounds::one) : tape.add_scalar(std::move(sum));
     return divided(tape, values, sum, values, tape.fresh(values.numel(), values.dtype(), "quotient"));
 }
 
@@ -283,6 +284,48 @@ Routing route_phimoe(Mixture& m) {
     return made;
 }
 
+// models/gemma4/modeling_gemma4.py Gemma4TextRouter: of the hidden states before the feed-forward network.
+Routing route_gemma4(Mixture& m) {
+    Tape& tape = m.tape;
+    const Ref projection = m.next_parameter(), scale = m.next_parameter(), of_expert = m.next_parameter();
+    const Ref given = tape.view(m.call.in(1));
+    Ref x;
+    {
+        const Ref wide = tape.cast(given, dtype::fp32);
+        const Ref shifted = tape.add_scalar(tape.mean(tape.square(wide), m.tokens));
+        x = tape.cast(tape.mul(wide, tape.unary_saving_input(shifted, "pow")), given.dtype());
+    }
+    x = tape.mul_scalar(tape.mul(x, scale));
+    Routing made;
+    made.logits = tape.linear(x, projection, Ref(), m.tokens, m.hidden, m.a.experts);
+    const Ref probabilities = tape.softmax(made.logits, dtype::fp32);
+    Ref values;
+    top(m, probabilities, values, made.ids);
+    values = normalise(m, values);
+    made.weights = tape.mul(values, gather(tape, of_expert, made.ids, m.rows, "scale of each expert"));
+    m.call.hold_local(made.weights);
+    m.call.hold_local(made.ids);
+    return made;
+}
+
+// models/dbrx/modeling_dbrx.py DbrxRouter, DbrxFFN.route_tokens_to_experts
+Routing route_dbrx(Mixture& m) {
+    Tape& tape = m.tape;
+    Routing made;
+    made.logits = project(m, m.call.in(0));
+    const Ref scores = tape.softmax(made.logits, made.logits.dtype());
+    top(m, scores, made.weights, made.ids);
+    if (!m.a.normalised) return made;
+    // Autocast of CUDA has norms in fp32; on the CPU, where it has not, the experts' results have another type than
+    // the sum they are added to, and the class fails [aten/src/ATen/autocast_mode.h AT_FORALL_FP32_SET_OPT_DTYPE].
+    const bool wide = tape.autocast() != nullptr && tape.backend() == Backend::cuda;
+    const Ref values = made.weights;
+    const Dtype& type = wide ? dtype::fp32 : values.dtype();
+    const Ref norm = tape.mean(tape.cast(values, type), m.tokens);
+    made.weights = divided(tape, values, norm, values, tape.fresh(values.numel(), type, "quotient"));
+    return made;
+}
+
 struct Row {
     RouterForm form;
     Routing (*route)(Mixture& m);
@@ -295,6 +338,7 @@ constexpr Row kRouters[] = {
     {RouterForm::afmoe, route_sigmoid},           {RouterForm::cohere, route_cohere},
     {RouterForm::cohere_sigmoid, route_cohere},   {RouterForm::ernie, route_ernie},
     {RouterForm::llama4, route_llama4},           {RouterForm::phimoe, route_phimoe},
+    {RouterForm::dbrx, route_dbrx},               {RouterForm::gemma4, route_gemma4},
 };
 
 }  // namespace

@@ -134,6 +134,30 @@ void t5(KernelCall& call) {
     call.out(0, tape.mul(call.parameter(0), hidden));
 }
 
+/// Gemma4RMSNorm: x * pow(mean(x^2) + eps, -0.5), times the weight in fp32 where there is one. Heads are transposed
+/// behind it, so that gradients are copied where they reach the projection.
+void power(KernelCall& call) {
+    Tape& tape = call.tape;
+    const bool transposed = call.attributes().heads > 1;
+    const Ref x = tape.view(call.in(0), transposed ? Tape::ViewGradient::copy : Tape::ViewGradient::view);
+    const Ref wide = tape.cast(x, dtype::fp32);
+    Ref output;
+    {
+        Ref square = tape.square(wide);
+        Ref mean = tape.mean(square, norm_rows(call));
+        square.reset();
+        const Ref shifted = tape.add_scalar(mean);
+        mean.reset();
+        const Ref scale = tape.unary_saving_input(shifted, "pow");
+        output = tape.mul(wide, scale);
+    }
+    if (call.parameters() > 0) {
+        const Ref weight = tape.cast(call.parameter(0), dtype::fp32);
+        output = tape.mul(output, weight);
+    }
+    call.out(0, tape.cast(output, x.dtype()));
+}
+
 void without_weight(KernelCall& call) {
     Tape& tape = call.tape;
     const Ref x = call.in(0);
@@ -199,6 +223,7 @@ void hf_rms_norm(KernelCall& call) {
         case NormStyle::one_plus: return one_plus(call);
         case NormStyle::t5: return t5(call);
         case NormStyle::no_weight: return without_weight(call);
+        case NormStyle::power: return power(call);
     }
 }
 

@@ -35,8 +35,10 @@ void position_bias(KernelCall& call) {
     const OpAttributes& a = call.attributes();
     const std::int64_t pairs =
         detail::checked_mul(call.extents.rows(a.queries), call.extents.rows(a.keys));
-    if (call.parameters() == 0)
-        return call.out(0, tape.fresh(detail::checked_mul(pairs, a.heads), call.activation_dtype(), "zeros"));
+    if (call.parameters() == 0) {  // of the queries' type
+        const Dtype& type = tape.autocast() != nullptr ? *tape.autocast() : call.activation_dtype();
+        return call.out(0, tape.fresh(detail::checked_mul(pairs, a.heads), type, "zeros"));
+    }
     Ref values = tape.view(looked_up(call, pairs));  // permuted to heads x queries x keys
     if (a.of_batch) {
         const std::int64_t numel = detail::checked_mul(values.numel(), call.extents.batch);

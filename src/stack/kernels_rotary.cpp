@@ -23,7 +23,8 @@ Ref cross(Tape& tape, const Ref& x) {
     return tape.cat(parts);
 }
 
-/// x * cos + cross(x) * sin.
+}  // namespace
+
 Ref rotate(Tape& tape, const Ref& x, const Ref& cos, const Ref& sin) {
     const Ref straight = tape.mul(x, cos);
     Ref half = cross(tape, x);
@@ -31,6 +32,8 @@ Ref rotate(Tape& tape, const Ref& x, const Ref& cos, const Ref& sin) {
     half.reset();
     return tape.add(straight, crossed);
 }
+
+namespace {
 
 /// The dimensions that rotate and those that do not. Indexing of a whole dimension returns the tensor
 /// itself [torch/csrc/autograd/python_variable_indexing.cpp, ATen/TensorIndexing.h applySlice].
@@ -176,8 +179,8 @@ void rotate_halves_cast(KernelCall& call, const Ref& q_in, const Ref& k_in) {
     call.out(1, std::move(k_rotated));
 }
 
-/// cat([x1 * cos - x2 * sin, x2 * cos + x1 * sin]) of the even and odd elements
-/// [modeling_deepseek_v3.py apply_rotary_pos_emb_interleave].
+}  // namespace
+
 Ref rotate_even_odd(Tape& tape, const Ref& even, const Ref& odd, const Ref& cos, const Ref& sin) {
     Ref first;
     {
@@ -194,6 +197,8 @@ Ref rotate_even_odd(Tape& tape, const Ref& even, const Ref& odd, const Ref& cos,
     std::array<Ref, 2> parts{std::move(first), std::move(second)};
     return tape.cat(parts);
 }
+
+namespace {
 
 /// gpt-oss: the same of the two halves [modeling_gpt_oss.py _apply_rotary_emb].
 Ref rotate_chunks(Tape& tape, const Ref& x, const Ref& cos, const Ref& sin) {
@@ -313,6 +318,8 @@ void latent_expand(KernelCall& call) {
 }
 
 void hf_rotary(KernelCall& call) {
+    if (call.op.outputs.size() == 1)  // before heads are transposed
+        return call.out(0, rotate(call.tape, call.in(0), call.in(1), call.in(2)));
     const Rotation rotation = call.attributes().rotation;
     if (rotation == Rotation::latent || rotation == Rotation::latent_complex || rotation == Rotation::latent_halves)
         return rotate_latent(call);
@@ -347,7 +354,7 @@ void hf_rotary(KernelCall& call) {
 
 void fused_rotary(KernelCall& call) {
     call.out(0, call.tape.view(call.in(0)));
-    call.out(1, call.tape.view(call.in(1)));
+    if (call.op.outputs.size() > 1) call.out(1, call.tape.view(call.in(1)));
 }
 
 namespace {

@@ -170,6 +170,7 @@ void BlockRun::run_op(std::size_t index) {
     tape_.set_unreached(op.reader == Reader::outputs);
     job.kernel(op.kind).run(call);
     tape_.set_grad_enabled(records);
+    if (op.attributes.stored) store(op);
     if (options_.recompute) kept_.clear();  // the outputs have what the first forward made
     call.early.reset();
     for (Ref& local : locals) locals_.emplace_back(std::move(local), scope_end(index));
@@ -198,6 +199,24 @@ void BlockRun::run_op(std::size_t index) {
         KernelCall first = call_of(later);
         early_results_[at(early_[index])] = job.kernel(later.kind).first(first);
     }
+}
+
+/// Keys and values enter a dictionary that is an argument of every layer. What runs a region again without reentrance
+/// records a graph that no backward goes through: with them it keeps all it has saved on the way to them
+/// [transformers cache_utils.py KVSharingDict; torch/utils/checkpoint.py _recomputation_hook].
+void BlockRun::store(const Op& attention) {
+    for (const std::size_t input : {std::size_t{1}, std::size_t{2}}) {
+        const Ref& tensor = tensors_[at(attention.inputs[input])];
+        stored_.push_back(tensor);
+        if (!options_.recompute) continue;
+        for (Ref& saved : tape_.saved_behind(tensor)) stored_.push_back(std::move(saved));
+    }
+}
+
+void BlockRun::drop_stored(std::vector<Event>& events) {
+    tape_.record_to(&events);
+    for (Ref& ref : stored_) ref.reset();
+    stored_.clear();
 }
 
 /// A shared tensor has been made; a recomputed one is of no interest to others.
@@ -245,7 +264,8 @@ void BlockRun::forward(std::vector<Event>& events, std::size_t begin, std::size_
     }
     if (end != block_.ops.size()) return;
     if (block_.output >= 0) output_alias_ = tape_.alias(tensors_[at(block_.output)]);
-    if (!options_.recompute) drop_beside(given_, events, context_.job.backend);
+    const bool kept = given_.beside_given && options_.keeps_arguments;
+    if (!options_.recompute && !kept) drop_beside(given_, events, context_.job.backend);
 }
 
 void BlockRun::drop_beside(const BlockInput& input, std::vector<Event>& events, Backend backend) {
@@ -301,6 +321,8 @@ BlockInput BlockRun::hand_over_output() {
         next.beside_term = tape_.term_of(result_);
         const std::int64_t bytes = byte_count(result_.numel(), result_.dtype());
         if (!tape_.hand_over(result_)) next.beside = bytes;
+        next.beside_given = std::any_of(block_.ops.begin(), block_.ops.end(),
+                                        [](const Op& op) { return op.attributes.passed_on; });
         result_.reset();
     }
     return next;

@@ -38,6 +38,7 @@ struct BlockInput {
     /// What the block before returned beside it and nobody else holds: freed when this block returns.
     std::int64_t beside = 0;
     TermId beside_term = 0;
+    bool beside_given = false;  ///< this block gets it, and so does its recomputation
 };
 
 /// A tensor of `Model::shared`, once its maker has run.
@@ -68,6 +69,7 @@ enum class GradientMode {
 struct RunOptions {
     GradientMode gradients = GradientMode::become;
     bool grad_enabled = true;   ///< false: forward of a checkpointed block
+    bool keeps_arguments = false;  ///< a checkpoint: what the block is given waits for its recomputation
     bool recompute = false;     ///< everything is booked under temporaries/recompute
     bool output_is_checkpoint = false;  ///< the output is the saved input of a checkpointed block
     bool reentrant = false;     ///< backward of a reentrant region: its arguments are leaves of their own
@@ -93,6 +95,8 @@ public:
 
     /// Of a head: the model's forward returns after the loss, and its names go.
     void return_from_model(std::vector<Event>& events);
+    /// A dictionary that all layers get loses the keys and values of this one.
+    void drop_stored(std::vector<Event>& events);
     /// What kernels have made outputs of the model (`outputs.logits`) goes.
     void drop_kept(std::vector<Event>& events);
     /// What the outputs of the model refer to, as allocations: logits, cached keys and values.
@@ -148,6 +152,7 @@ private:
     void bring_in_shared();
     void plan_lifetimes();
     void note_shared(int tensor, const Op& op);
+    void store(const Op& attention);
     [[nodiscard]] TermId gradient_term(std::size_t shared, bool view) const;
     void seed(Tape::BoundaryGradient of_output, WaitingGradients& waiting);
     void drop_leaf_gradients(std::vector<Event>& events, WaitingGradients& waiting) const;
@@ -171,6 +176,7 @@ private:
     /// Locals of functions, with the number of ops after which the function returns.
     std::vector<std::pair<Ref, std::size_t>> locals_;
     std::vector<Ref> kept_;
+    std::vector<Ref> stored_;        ///< in a dictionary of the model's
     std::vector<Ref> arguments_;     ///< a reentrant region's gradients, until its backward returns
     Ref input_name_;
     bool hooked_ = false;            ///< of a stem: the module of its input embeddings has run

@@ -1,6 +1,7 @@
 #include "step/model_pass.hpp"
 
 #include <algorithm>
+#include <utility>
 
 namespace membudget {
 
@@ -55,6 +56,9 @@ Tape::BoundaryGradient ModelPass::backward_visit(const Visit& visit, BlockRun* r
         again.drop_output(recompute);
         again.stop_early(recompute);
     }
+    std::vector<Event> replaced;  // in the dictionary
+    visit.run->drop_stored(replaced);
+    recompute.insert(recompute.begin(), replaced.begin(), replaced.end());
     again.end_autocast(recompute);
     // The frame of a checkpoint keeps the host's copy; the device's is an argument of the recomputation.
     if (lazy && offloaded) again.drop_input_name(recompute);
@@ -73,6 +77,8 @@ Tape::BoundaryGradient ModelPass::backward_visit(const Visit& visit, BlockRun* r
     end_of_block(layer, again, events);
     again.drop_output(events);
     again.drop_input_name(events);
+    again.drop_stored(stored_);
+    if (lazy && visit.recorded && visit.input->beside_given) BlockRun::drop_beside(*visit.input, events, job_.backend);
     for (const std::size_t index : visit.last_reader_of) maker_of(index).drop_shared(events, index);
     if (!visit.input->requires_grad) result = {};
     return result;
@@ -163,6 +169,8 @@ void ModelPass::backward(std::vector<StepNode>& out) {
         };
         if (first.single) {
             drop();  // only a stem's own tensors can wait for the stem
+            if (!stored_.empty())  // the first layer's checkpoint was the last to refer to the dictionary
+                out.push_back(node(Phase::backward, "backward", first.layer.block, std::exchange(stored_, {})));
             backward_single(first, gradient, out);
         } else {
             backward_group(groups_[g], gradient, out);

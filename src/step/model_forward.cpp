@@ -34,6 +34,16 @@ std::size_t last_reader(const Block& block, std::size_t shared) {
     return end;
 }
 
+/// Whether the graph behind keys that a block stores refers to a shared tensor: they rotate by it.
+bool stores_rotated_by(const Block& block, std::size_t shared) {
+    if (std::none_of(block.ops.begin(), block.ops.end(), [](const Op& op) { return op.attributes.stored; })) return false;
+    return std::any_of(block.ops.begin(), block.ops.end(), [&](const Op& op) {
+        return op.kind == OpKind::rotary && std::any_of(op.inputs.begin(), op.inputs.end(), [&](int input) {
+            return block.tensors[static_cast<std::size_t>(input)].shared == static_cast<int>(shared);
+        });
+    });
+}
+
 }  // namespace
 
 RunOptions ModelPass::options(const Layer& layer, std::size_t run) const {
@@ -87,6 +97,7 @@ std::size_t ModelPass::visit(const Layer& layer, std::size_t run_index, const Bl
     const bool recorded = is_recorded(block(layer.block), input, !layer.checkpointed || !job_.checkpointing.reentrant);
     made->recorded = recorded;
     if (layer.checkpointed && recorded && !offloaded) given.owned = false;
+    how.keeps_arguments = layer.checkpointed && recorded;
     const Block& one = block(layer.block);
     made->run = std::make_unique<BlockRun>(context_, one, given, shared_, how);
     if (keep_input || offloaded) made->run->keep_input();  // an argument of the functions that run the block
@@ -123,6 +134,7 @@ bool ModelPass::reads_first(const Run& run) {
         for (const Tensor& tensor : block(layer.block).tensors) {
             if (tensor.shared < 0) continue;
             const auto index = static_cast<std::size_t>(tensor.shared);
+            if (maker_[index] < 0) continue;  // made here
             const bool dies = shared_[index].requires_grad || (layer.checkpointed && is_argument(index));
             if (!dies || read_[index]) continue;
             read_[index] = true;
@@ -233,6 +245,7 @@ void ModelPass::forward(GradientMode mode, bool first_micro_batch, std::vector<S
     shared_.assign(model_.shared.size(), {});
     maker_.assign(model_.shared.size(), -1);
     read_.assign(model_.shared.size(), false);
+    stored_.clear();
 
     BlockInput input;
     bool keep_input = false;
@@ -258,6 +271,8 @@ void ModelPass::end_of_chain(std::vector<Event>& events) {
         const Visit& layer = *visits_[static_cast<std::size_t>(chain_.layer)];
         if (layer.keeps_input) layer.run->drop_input_name(events);
     }
+    for (std::size_t i = stem; i < visits_.size(); ++i)  // arguments of checkpoints stay
+        if (!visits_[i]->layer.checkpointed || !visits_[i]->recorded) visits_[i]->run->drop_stored(events);
     for (std::size_t i = 0; i < shared_.size(); ++i)
         if (maker_[i] >= chain_.stem && model_.shared[i].held != Held::until_outputs_end)
             drop_name(i, events);
@@ -311,8 +326,11 @@ void ModelPass::drop_shared_of(std::size_t group, std::vector<Event>& events) {
         const Visit& stem = *visits_[static_cast<std::size_t>(maker_[i])];
         if (!stem.single || block(stem.layer.block).input >= 0) continue;
         const std::size_t use = first_use(i);
-        const bool unread = use == groups_.size() && visits_[groups_[group].visits.front()].get() == &stem;
-        if (use == group || unread) maker_of(i).drop_shared(events, i);
+        const bool at_stem = visits_[groups_[group].visits.front()].get() == &stem;
+        const bool kept = std::any_of(visits_.begin(), visits_.end(), [&](const auto& visit) {
+            return visit->layer.checkpointed && stores_rotated_by(block(visit->layer.block), i);
+        });
+        if (kept ? at_stem : use == group || (use == groups_.size() && at_stem)) maker_of(i).drop_shared(events, i);
     }
 }
 

@@ -90,6 +90,16 @@ void ModelPass::drop_loss(Phase phase, std::vector<StepNode>& out) {
     std::vector<Event> events;
     for (const auto& visit : visits_)
         if (visit->single) visit->run->drop_input_gradients(events);
+    // A reentrant region keeps what it got by name as long as its node lives.
+    const bool reentrant = job_.checkpointing.enabled && job_.checkpointing.reentrant;
+    for (const Group& group : groups_)
+        for (const std::size_t index : group.visits) {
+            const Visit& visit = *visits_[index];
+            if (visit.single || !reentrant || !visit.layer.checkpointed || !visit.recorded || !visit.input->beside_given)
+                continue;
+            BlockRun::drop_beside(*visit.input, events, job_.backend);
+            events.back().count = static_cast<std::int32_t>(group.count);
+        }
     for (std::size_t i = 0; i < shared_.size(); ++i) {
         if (maker_[i] < 0) continue;
         if (!shared_[i].requires_grad || is_leaf(i)) maker_of(i).drop_shared(events, i);

@@ -122,6 +122,7 @@ private:
     std::vector<std::unique_ptr<Visit>> visits_;
     std::vector<Group> groups_;
     std::vector<Event> outputs_;
+    std::vector<Event> stored_;              ///< what goes with the dictionary that layers have stored it in
     bool outputs_carried_ = false;           ///< those of the pass before are still alive
 };
 

@@ -50,6 +50,11 @@ constexpr RegisteredBefore kRegisteredBefore[] = {
     {"mlp.down_proj", "mlp.act_fn"},                                         // Apertus
     {"feed_forward", "attention"},                                           // Pixtral
     {"attention", "ffn_norm"},
+    {"layer.0.SelfAttention", "layer.0.layer_norm"},  // T5
+    {"layer.1.EncDecAttention", "layer.1.layer_norm"},
+    {"layer.1.DenseReluDense", "layer.1.layer_norm"},
+    {"layer.2.DenseReluDense", "layer.2.layer_norm"},
+    {"SelfAttention.o", "SelfAttention.relative_attention_bias"},
 };
 
 std::string_view module_of(const Parameter& parameter) {

@@ -131,11 +131,11 @@ TEST_CASE("CSV carries the numbers of the JSON") {
     for (std::size_t i = 0; i < terms.size(); ++i) {
         const auto& record = records[i + 1];
         REQUIRE(record.size() == records[0].size());
-        CHECK(record[1] == terms[i].at("path"));
+        CHECK(record[1] == terms[i].at("path").get<std::string>());
         CHECK(record[3] == std::to_string(terms[i].at("at_peak_bytes").get<std::int64_t>()));
         CHECK(record[4] == std::to_string(terms[i].at("max_bytes").get<std::int64_t>()));
-        CHECK(record[7] == terms[i].at("basis"));
-        CHECK(record[8] == terms[i].at("formula"));
+        CHECK(record[7] == terms[i].at("basis").get<std::string>());
+        CHECK(record[8] == terms[i].at("formula").get<std::string>());
     }
 }
 
