@@ -102,6 +102,7 @@ struct Tensor {
     Rows rows = Rows::tokens;
     std::int64_t width = 0;  ///< 0: the kernel of the op that makes it decides (attention masks)
     std::int64_t times = 1;  ///< so many times the rows
+    std::int64_t most = 0;   ///< at most so many rows, however many they would be; 0: no limit
     Held held = Held::until_last_read;
     /// Index into `Model::shared` for a tensor that the whole model shares; -1 otherwise.
     int shared = -1;
@@ -114,6 +115,7 @@ enum class OpKind {
     scale,             ///< x * number
     add,               ///< x + y (residual)
     multiply,          ///< x * y
+    zero_padding,      ///< rows of padding become zero, in place
     layer_norm,        ///< parameters: [weight [, bias]]
     rms_norm,          ///< parameters: weight
     linear,            ///< parameters: weight [, bias]
@@ -124,6 +126,11 @@ enum class OpKind {
     gated_activation,  ///< gate, up -> act(gate) * up
     softcap,           ///< cap * tanh(x / cap)
     clip,              ///< x between two numbers
+    pad,               ///< zeros around a grid of patches, in a new tensor
+    roll,              ///< patches of a grid move around its edges
+    window_mask,       ///< x -> which patches of a shifted window belong together, as numbers; its type is that of x
+    window_bias,       ///< [mask] -> what is added to the scores of windows; parameters: table
+    merge_patches,     ///< four neighbours of a grid side by side
     drop_path,         ///< stochastic depth: whole samples of a branch are dropped
     dropout,
     causal_lm_loss,    ///< logits -> loss: shifted cross-entropy over the vocabulary
@@ -131,6 +138,7 @@ enum class OpKind {
     pooler_loss,       ///< a loss over few numbers, of no weight: hidden -> scalar
     linear_loss,       ///< the head's product and the loss in one: hidden -> scalar, logits; parameters
                        ///< as of a linear
+    span_loss,         ///< logits of two classes per token -> loss of the first and last token of an answer
     classification_loss,  ///< logits of few classes -> loss, as the problem's type asks for
     moe,               ///< router and experts as one op; parameters: router, experts
     conv_patches,      ///< images -> patches, a convolution without overlap; parameters: weight [, bias]
@@ -172,6 +180,7 @@ enum class NormStyle {
     one_plus,     ///< Gemma: normalise in fp32, times (1 + weight) in fp32, cast
     t5,           ///< T5: variance in fp32, product in the input's type
     no_weight,    ///< no parameters
+    divided,      ///< DeBERTa: a layer norm written out in fp32, divided by the deviation, cast, times weight, plus bias
     wide_weight,  ///< Helium: as OLMo 2, of a weight that is cast to fp32 first
     power,        ///< Gemma 4: the same with a power of the mean; without a weight where it has none
 };
@@ -193,6 +202,7 @@ enum class Rotation {
     latent_complex,  ///< DeepSeek-V2: the same as complex products in fp32
     latent_halves,   ///< MiniCPM3: the same with halves
     complex,      ///< Llama 4: complex products in fp32, before heads are transposed
+    of_patches,   ///< DINOv3: halves, but not of the tokens before the patches
 };
 
 /// Who writes the attention of a class.
@@ -206,12 +216,16 @@ enum class AttentionForm {
     falcon,   ///< its own eager function; always under a mask
     disentangled,  ///< no choice: DeBERTa, scores of relative positions; inputs v, q, k, mask, then the
                    ///< projected positions for `by_key`, for `by_query`
+    disentangled_joined,  ///< the same in its first version: inputs q, k, v, mask, then positions
     gpt_oss,  ///< no SDPA; a learned score per head is concatenated with those of the keys
     granite_swa,  ///< no SDPA; a learned score per head scales the result
     openai_gpt,   ///< no choice: scores are multiplied by a causal buffer
     xglm,         ///< no choice: batches of heads are laid out first
     returned,     ///< no choice: RoFormer, RemBERT, whose layers return the probabilities
     mpnet,        ///< no choice: a position bias is added in place
+    blip,         ///< no choice: as RoFormer, but the layers keep the probabilities
+    cosine,       ///< no choice: Swin v2, cosines of queries and keys; parameters: scale, weight and bias, then weight
+                  ///< of the network that makes the bias of a window
     mimo,     ///< the same, in the layers that have such scores; names are bound anew
 };
 /// How a class routes tokens to experts.
@@ -253,9 +267,10 @@ enum class Problem {
 [[nodiscard]] constexpr bool has_no_choice(AttentionForm form) {
     return form == AttentionForm::gpt_neo || form == AttentionForm::bloom ||
            form == AttentionForm::mpt || form == AttentionForm::gpt_oss || form == AttentionForm::mimo ||
-           form == AttentionForm::disentangled || form == AttentionForm::granite_swa ||
+           form == AttentionForm::disentangled || form == AttentionForm::disentangled_joined ||
+           form == AttentionForm::granite_swa ||
            form == AttentionForm::openai_gpt || form == AttentionForm::xglm || form == AttentionForm::returned ||
-           form == AttentionForm::mpnet;
+           form == AttentionForm::mpnet || form == AttentionForm::blip || form == AttentionForm::cosine;
 }
 
 /// The numbers an op needs beyond its tensors. Only the fields of its kind mean something.
@@ -270,7 +285,9 @@ struct OpAttributes {
     Rotation rotation = Rotation::halves;
     AttentionForm form = AttentionForm::shared;
     bool rotates = false;            ///< of an attention: its queries and keys come from a rotation
-    bool transposed = false;         ///< of an attention: `transpose_heads` has made its inputs
+    /// Of an attention: `transpose_heads` has made its inputs; of a linear: its input lies channel by channel, as a
+    /// convolution made it.
+    bool transposed = false;
     bool head_major = false;         ///< queries and keys lie in memory head by head
     bool sliced = false;             ///< of a split: parts are sliced off one by one
     bool same = false;               ///< of a split: its output is its input, or a parameter, under another name
@@ -285,7 +302,10 @@ struct OpAttributes {
     bool stored = false;             ///< of an attention: a dictionary of the model's keeps its keys and values
     bool packed = false;             ///< of an attention over patches: all images are one sequence
     bool hookless = false;           ///< of patches: the class does not say that they are its input embeddings
+    std::int64_t windows = 0;        ///< of an attention over images: each is cut into so many; 0: into none
     std::int64_t image_window = 0;   ///< side of such a window in tokens of the text; 0: none
+    bool masked = false;             ///< of a mean: over the tokens of each sequence that are no padding
+    bool shifted = false;            ///< of a loss over words: each token's label is the next token
     bool widened = false;            ///< of a loss: the logits are cast to fp32 first
     std::int64_t routers = 0;        ///< of a loss: so many routers' logits join it, to even out the experts' load
     bool wide_routers = false;       ///< of a loss: those logits are in fp32
@@ -419,6 +439,7 @@ struct ImageShape {
     /// Of a tower that takes images of any size: side of a patch in pixels, and how many patches a token of
     /// the text has on each side; else 0. Then the job says how large the images are.
     std::int64_t patch = 0, merge = 0;
+    bool one_each = false;      ///< each sequence has one image
     /// Heights and widths, one of which an image of any size is fitted into and cut into tiles of `height` x
     /// `width`; one more tile is the whole image. Empty: none are cut.
     std::vector<std::pair<std::int64_t, std::int64_t>> grids{};
@@ -465,6 +486,8 @@ struct Model {
     bool adapted = false;
     /// Why the training step cannot be simulated though parameters are known; empty: it can.
     std::string step_unsupported;
+    /// Why its checkpoints cannot be simulated though its step can; empty: they can.
+    std::string checkpointing_unsupported;
     /// Notes on keys that decided something, for the assumptions of the report.
     std::vector<std::string> notes;
 

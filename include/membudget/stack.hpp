@@ -316,7 +316,8 @@ public:
     [[nodiscard]] const Tensor& output_tensor(std::size_t i) const;
     /// Rows of a tensor, and rows x width, from the extents.
     [[nodiscard]] std::int64_t rows(const Tensor& tensor) const {
-        return detail::checked_mul(extents.rows(tensor.rows), tensor.times);
+        const std::int64_t all = detail::checked_mul(extents.rows(tensor.rows), tensor.times);
+        return tensor.most > 0 && all > tensor.most ? tensor.most : all;
     }
     [[nodiscard]] std::int64_t numel(const Tensor& tensor) const {
         return detail::checked_mul(rows(tensor), tensor.width);

@@ -173,10 +173,10 @@ Ref Tape::add_in_place(Ref a, Ref b) {
     Ref out = alias_of_storage(a);
     NodeBuilder node(*this, "add_", {&a, &b});
     node.pass(0);
-    if (&a.dtype() == &b.dtype())
+    if (&a.dtype() == &b.dtype() && a.numel() == b.numel())
         node.pass(1);
     else
-        node.grad(1, "grad cast back");
+        node.grad(1, "reduced or cast grad");
     node.finish(out);
     return out;
 }
@@ -402,6 +402,8 @@ Ref Tape::matmul(Ref a, Ref b, std::int64_t numel) {
 }
 
 Ref Tape::layer_norm(Ref x, Ref weight, Ref bias, std::int64_t rows) {
+    // Autocast runs it in fp32 on CUDA [autocast_mode.h AT_FORALL_FP32].
+    if (autocast_ != nullptr && backend_ == Backend::cuda) x = cast(std::move(x), dtype::fp32);
     Ref out = new_output(x.numel(), x.dtype(), "output");
     // Statistics: fp32 on CUDA, the input's type on the CPU unless the weight has another
     // [aten/src/ATen/native/cuda/layer_norm_kernel.cu; layer_norm.cpp, cpu/mixed_data_type.h param_scalar_type].
@@ -458,7 +460,7 @@ Ref Tape::fused_attention(Ref q, Ref k, Ref v, Ref mask, std::int64_t out_numel,
     Ref out = new_output(out_numel, q.dtype(), "attention output");
     Ref lse = new_output(how.lse_numel, dtype::fp32, "log-sum-exp");
     Ref rng = how.rng_bytes > 0 ? new_output(how.rng_bytes, dtype::uint8, "random state") : Ref();
-    NodeBuilder node(*this, "attention", {&q, &k, &v});
+    NodeBuilder node(*this, "attention", {&q, &k, &v, &mask});
     node.save(q);
     node.save(k);
     node.save(v);
@@ -466,7 +468,7 @@ Ref Tape::fused_attention(Ref q, Ref k, Ref v, Ref mask, std::int64_t out_numel,
     node.save(lse);
     node.save(rng);
     node.save(mask);
-    for (const std::size_t i : {std::size_t{0}, std::size_t{1}, std::size_t{2}}) node.grad(i);
+    for (const std::size_t i : {std::size_t{0}, std::size_t{1}, std::size_t{2}, std::size_t{3}}) node.grad(i);
     std::array<std::int16_t, 3> temps{-1, -1, -1};
     if (how.backward_workspace > 0) temps[0] = node.temp(how.backward_workspace, "backward workspace");
     if (how.expanded_kv_numel > 0) {

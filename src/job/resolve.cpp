@@ -442,6 +442,10 @@ void Resolver::checkpointing() {
                           fmt::format("expected 'none' or 'full'; got '{}'", spec.mode->name),
                           did_you_mean(spec.mode->name, kModes));
     }
+    if (out.enabled && job_.model != nullptr && !job_.model->checkpointing_unsupported.empty())
+        problems_.unsupported("/training/activation_checkpointing",
+                              fmt::format("activation checkpointing of {} is not modelled: {}",
+                                          job_.model->architecture, job_.model->checkpointing_unsupported));
     out.every = spec.every.value_or(1);
     out.first = spec.first;
     out.reentrant = spec.reentrant.value_or(false);

@@ -73,10 +73,12 @@ void Resolver::images() {
                               fmt::format("expected 1: each sample of an image model is one; got {}", each),
                               "training.micro_batch_size is the number of images");
         each = 1;
-    } else if (has_op(*model, OpKind::contrastive_loss)) {
+    } else if (model->image.one_each || has_op(*model, OpKind::contrastive_loss)) {
         if (each != 1)
             problems_.invalid("/training/images",
-                              fmt::format("expected 1: the loss compares each text with one image; got {}", each));
+                              model->image.one_each
+                                  ? fmt::format("expected 1: each text is about one image; got {}", each)
+                                  : fmt::format("expected 1: the loss compares each text with one image; got {}", each));
         each = 1;
     } else if (!given) {
         assume("training.images", "training.images is not given: 1 image per sequence", "");

@@ -76,6 +76,10 @@ void BlockBuilder::set_times(int tensor, std::int64_t times) {
     block_.tensors[static_cast<std::size_t>(tensor)].times = times;
 }
 
+void BlockBuilder::set_most(int tensor, std::int64_t most) {
+    block_.tensors[static_cast<std::size_t>(tensor)].most = most;
+}
+
 Parameter& BlockBuilder::parameter_named(std::string_view name) {
     for (Parameter& parameter : block_.parameters)
         if (parameter.name == name) return parameter;
@@ -127,6 +131,7 @@ Op& BlockBuilder::op(OpKind kind, std::string name, Place place, std::vector<int
 int BlockBuilder::unary(OpKind kind, int x, std::string_view name, Place place) {
     const int out = tensor(std::string(name), at(x).width, at(x).rows);
     set_times(out, at(x).times);
+    set_most(out, at(x).most);
     op(kind, std::string(name), place, {x}, {out});
     return out;
 }
@@ -135,6 +140,7 @@ int BlockBuilder::linear(int x, std::string_view name, std::int64_t out_width, b
                          Place place) {
     const int out = tensor(std::string(name), out_width, at(x).rows);
     set_times(out, at(x).times);
+    set_most(out, at(x).most);
     std::vector<int> weights = linear_weights(name, at(x).width, out_width, bias, place.component);
     if (!written_out_) {
         op(OpKind::linear, std::string(name), place, {x}, {out}, std::move(weights));
@@ -182,6 +188,7 @@ int BlockBuilder::gated_activation(int gate, int up, std::string_view name, Act 
 
 int BlockBuilder::add(int a, int b, std::string_view name, Place place) {
     const int out = tensor(std::string(name), at(a).width, at(a).rows);
+    set_times(out, at(a).times);
     op(OpKind::add, std::string(name), place, {a, b}, {out});
     return out;
 }

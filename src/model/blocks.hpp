@@ -54,6 +54,7 @@ inline constexpr Norm rms_t5{OpKind::rms_norm, NormStyle::t5, true, false};
 inline constexpr Norm layer{OpKind::layer_norm, NormStyle::plain, true, true};
 inline constexpr Norm layer_no_bias{OpKind::layer_norm, NormStyle::plain, true, false};
 inline constexpr Norm layer_unfused{OpKind::layer_norm, NormStyle::centred, true, false};
+inline constexpr Norm layer_divided{OpKind::layer_norm, NormStyle::divided, true, true};
 inline constexpr Norm layer_no_parameters{OpKind::layer_norm, NormStyle::no_weight, false, false};
 }  // namespace norms
 
@@ -83,6 +84,7 @@ public:
     int hold_until_model_end(int tensor);
     void set_rows(int tensor, Rows rows);
     void set_times(int tensor, std::int64_t times);
+    void set_most(int tensor, std::int64_t most);
     [[nodiscard]] std::int64_t width(int tensor) const { return at(tensor).width; }
     [[nodiscard]] Rows rows(int tensor) const { return at(tensor).rows; }
     [[nodiscard]] std::int64_t times(int tensor) const { return at(tensor).times; }

@@ -179,9 +179,11 @@ int add_vision_layer(BlockBuilder& builder, const ContrastiveVision& vision, std
     return tower_layer(builder, vision, name, x, -1, false);
 }
 
-Block contrastive_vision_layer(const ContrastiveVision& vision) {
-    BlockBuilder b("vision layer");
+Block contrastive_vision_layer(const ContrastiveVision& vision, const Tensor* named) {
+    BlockBuilder b(named == nullptr ? "vision layer" : "vision layer behind a feature");
     const int x = b.input(vision.hidden, Rows::patches);
+    if (named != nullptr)
+        b.op(OpKind::split, named->name, place::residual, {x}, {b.shared(named->shared, *named)}).attributes.same = true;
     const int y = add_vision_layer(b, vision, "", x);
     b.set_checkpointable();
     return std::move(b).finish(y);
@@ -197,12 +199,6 @@ void declare_pool(BlockBuilder& b, const ContrastiveVision& v) {
 }
 
 }  // namespace
-
-Block siglip_pool(const ContrastiveVision& v) {
-    BlockBuilder b("pool");
-    declare_pool(b, v);
-    return std::move(b).finish(-1);
-}
 
 void add_contrastive_vision(Parts& parts, std::string_view prefix, const ContrastiveVision& v) {
     const std::string root(prefix);

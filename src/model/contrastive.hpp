@@ -53,12 +53,12 @@ struct ContrastiveVision : ContrastiveTower {
 
 /// The beginning of the image encoder, under `prefix`.
 [[nodiscard]] Block contrastive_vision_stem(const ContrastiveVision& vision);
-/// A layer of it.
-[[nodiscard]] Block contrastive_vision_layer(const ContrastiveVision& vision);
+/// A layer of it; `named`: its input is this tensor of `Model::shared` too.
+[[nodiscard]] Block contrastive_vision_layer(const ContrastiveVision& vision, const Tensor* named = nullptr);
 /// The ops of a layer inside a block that is not a layer, under the module `name`, from `x`.
 int add_vision_layer(BlockBuilder& builder, const ContrastiveVision& vision, std::string_view name, int x);
-/// Parameters alone: SigLIP's pooling by attention.
-[[nodiscard]] Block siglip_pool(const ContrastiveVision& vision);
+/// SigLIP's pooling of an image's patches `x` by attention, whose modules are found under `head`.
+int add_siglip_pool(BlockBuilder& builder, const ContrastiveVision& vision, const std::string& head, int x);
 /// Parameters alone: the whole encoder, and SigLIP's head where the config has one.
 void add_contrastive_vision(Parts& parts, std::string_view prefix, const ContrastiveVision& vision);
 

@@ -100,6 +100,22 @@ Block clip_vision_end(const ContrastiveVision& vision, std::int64_t projection, 
     return std::move(b).finish(-1);
 }
 
+}  // namespace
+
+int add_siglip_pool(BlockBuilder& b, const ContrastiveVision& vision, const std::string& head, int x) {
+    const std::string name = join(head, "attention");
+    const std::vector<int> weights = pool_weights(b, head, vision.hidden);
+    const int pooled = b.hold(b.tensor(name, vision.hidden, Rows::images));
+    const Place place{place::head.term, kVision};
+    b.op(OpKind::attention_pool, name, place, {x}, {pooled}, weights).attributes.heads = vision.heads;
+    b.norm_weights(join(head, "layernorm"), vision.hidden, norms::layer, kVision);
+    int y = b.norm(pooled, join(head, "layernorm"), norms::layer);
+    y = tower_mlp(b, vision, join(head, "mlp"), b.hold(y), place);
+    return b.add(pooled, y, join(head, "residual"), place);
+}
+
+namespace {
+
 /// The last norm, and a learned query that attends to the patches of each image.
 Block siglip_vision_end(const ContrastiveVision& vision, const std::vector<Tensor>& shared) {
     BlockBuilder b("vision end");
@@ -108,15 +124,7 @@ Block siglip_vision_end(const ContrastiveVision& vision, const std::vector<Tenso
     int x = b.norm(b.input(hidden, Rows::patches), "vision_model.post_layernorm", norms::layer);
     b.share(x, image_states, shared[image_states]);
     if (!vision.head) return std::move(b).finish(-1);
-    const std::string head = "vision_model.head";
-    const std::string name = join(head, "attention");
-    const std::vector<int> weights = pool_weights(b, head, hidden);
-    const int pooled = b.hold(b.tensor(name, hidden, Rows::images));
-    const Place place{place::head.term, kVision};
-    b.op(OpKind::attention_pool, name, place, {x}, {pooled}, weights).attributes.heads = vision.heads;
-    int y = b.norm(pooled, join(head, "layernorm"), norms::layer);
-    y = tower_mlp(b, vision, join(head, "mlp"), b.hold(y), place);
-    y = b.add(pooled, y, join(head, "residual"), place);
+    const int y = add_siglip_pool(b, vision, "vision_model.head", x);
     const int row = first_rows(b, y, "pooled", hidden, Rows::images);
     b.share(row, image_embeds, shared[image_embeds]);
     b.end_base_model();

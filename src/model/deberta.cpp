@@ -38,29 +38,103 @@ void relative_stem(BlockBuilder& b, const EncoderPlan& plan, const std::vector<T
     } else if (relative.normed) {
         b.norm_weights(norm, plan.hidden, norms::layer);
     }
-    if (relative.conv_kernel == 0) return;
-    b.parameter("encoder.conv.conv.weight",
-                {plan.hidden, plan.hidden / relative.conv_groups, relative.conv_kernel}, Component::other);
-    b.parameter("encoder.conv.conv.bias", {plan.hidden}, Component::other);
-    b.norm_weights("encoder.conv.LayerNorm", plan.hidden, norms::layer);
+}
+
+Block relative_convolution(const EncoderPlan& plan, const std::vector<Tensor>& shared, int embeddings) {
+    const RelativePositions& relative = plan.relative;
+    const std::string conv = "encoder.conv.conv", norm = "encoder.conv.LayerNorm";
+    BlockBuilder b("convolution");
+    const int residual = b.input(plan.hidden);
+    int x = b.shared(embeddings, shared[static_cast<std::size_t>(embeddings)]);
+    const auto copied = [&](std::string name) {
+        const int out = b.tensor(name, plan.hidden);
+        b.op(OpKind::transpose_heads, std::move(name), place::other, {x}, {out}).attributes.heads = 1;
+        x = out;
+    };
+    const std::vector<int> weights{
+        b.parameter(join(conv, "weight"), {plan.hidden, plan.hidden / relative.conv_groups, relative.conv_kernel},
+                    Component::other),
+        b.parameter(join(conv, "bias"), {plan.hidden}, Component::other)};
+    copied("encoder.conv.channels_first");
+    const int convolved = b.tensor(conv, plan.hidden);
+    b.op(OpKind::convolution, conv, place::other, {x}, {convolved}, weights);
+    x = convolved;
+    copied("encoder.conv.channels_last");
+    const int zeroed = b.tensor("encoder.conv.without_padding", plan.hidden);
+    b.op(OpKind::zero_padding, "encoder.conv.without_padding", place::other, {x}, {zeroed});
+    x = b.dropout(zeroed, "encoder.conv.dropout", plan.hidden_dropout, place::other);
+    x = b.hold(b.activation(x, "encoder.conv.conv_act", relative.conv_act, place::other));
+    x = b.hold(b.add(residual, x, "encoder.conv.residual"));
+    x = b.hold(b.norm(x, norm, norms::layer));
+    const int masked = b.tensor("encoder.conv.masked", plan.hidden);
+    b.op(OpKind::multiply, "encoder.conv.masked", place::other, {x}, {masked});
+    return std::move(b).finish(masked);
 }
 
 namespace {
 
-/// DeBERTa v1 [transformers models/deberta/modeling_deberta.py DisentangledSelfAttention].
-int joined_attention(BlockBuilder& b, const EncoderPlan& plan, const std::string& path, int x) {
-    constexpr Component kind = Component::attention;
-    const int hidden = b.linear(x, join(path, "in_proj"), 3 * plan.hidden, false, place::attention);
-    const std::vector<int> parts =
-        b.split(hidden, join(path, "split"), {plan.hidden, plan.hidden, plan.hidden}, place::attention);
-    for (const std::string_view bias : {"q_bias", "v_bias"}) b.parameter(join(path, bias), {plan.hidden}, kind);
-    if (plan.relative.by_key) b.linear_weights(join(path, "pos_proj"), plan.hidden, plan.hidden, false, kind);
-    if (plan.relative.by_query) b.linear_weights(join(path, "pos_q_proj"), plan.hidden, plan.hidden, true, kind);
-    const int context = b.tensor(path, plan.hidden);
-    OpAttributes& a = b.op(OpKind::attention, path, place::attention, parts, {context}).attributes;
+/// The embeddings of relative positions as a layer reads them.
+int sliced_positions(BlockBuilder& b, const EncoderPlan& plan, const std::vector<Tensor>& shared,
+                     const std::string& path) {
+    b.shared(kDistances, shared[kDistances]);  // an argument, whether or not it is needed
+    int embeddings = b.shared(kEmbeddings, shared[kEmbeddings]);
+    embeddings = b.dropout(embeddings, join(path, "pos_dropout"), plan.hidden_dropout, place::attention);
+    const int sliced = b.tensor(join(path, "rel_embeddings"), plan.hidden, Rows::one);
+    b.set_times(sliced, plan.relative.rows);
+    if (plan.relative.joined) {  // of the distances that a sequence has
+        b.set_rows(sliced, Rows::positions);
+        b.set_times(sliced, 2);
+        b.set_most(sliced, plan.relative.rows);
+    }
+    OpAttributes& slice = b.op(OpKind::split, join(path, "rel_embeddings"), place::attention, {embeddings},
+                               {sliced}).attributes;
+    slice.same = slice.sliced = true;
+    return sliced;
+}
+
+void set_attention(OpAttributes& a, const EncoderPlan& plan) {
     a.heads = a.kv_heads = plan.heads;
     a.head_dim = a.value_dim = plan.hidden / plan.heads;
     a.causal = false;
+    a.by_key = plan.relative.by_key;
+    a.by_query = plan.relative.by_query;
+    a.softmax_in_dtype = true;
+    a.dropout = plan.attention_dropout_p;
+}
+
+/// DeBERTa v1 [transformers models/deberta/modeling_deberta.py DisentangledSelfAttention].
+int joined_attention(BlockBuilder& b, const EncoderPlan& plan, const std::vector<Tensor>& shared,
+                     const std::string& path, int x) {
+    const RelativePositions& relative = plan.relative;
+    constexpr Component kind = Component::attention;
+    const auto function = b.scope();
+    const int hidden = b.hold(b.linear(x, join(path, "in_proj"), 3 * plan.hidden, false, place::attention));
+    const std::vector<int> parts =
+        b.split(hidden, join(path, "split"), {plan.hidden, plan.hidden, plan.hidden}, place::attention);
+    b.last_op().attributes.unbound = true;
+    const auto biased = [&](int part, std::string_view bias) {
+        const int sum = b.tensor(join(path, bias), plan.hidden);
+        b.op(OpKind::add, join(path, bias), place::attention, {part}, {sum},
+             {b.parameter(join(path, bias), {plan.hidden}, kind)});
+        return sum;
+    };
+    int q = biased(parts[0], "q_bias");
+    const int v = b.hold(biased(parts[2], "v_bias"));
+    q = b.hold(b.scale(q, join(path, "query"), place::attention));
+    std::vector<int> inputs{q, b.hold(parts[1]), v, b.shared(kMask, shared[kMask])};
+    if (relative.by_key || relative.by_query) {
+        const int embeddings = sliced_positions(b, plan, shared, path);
+        const auto project = [&](std::string_view name, bool bias) {
+            inputs.push_back(b.hold(b.linear(embeddings, join(path, name), plan.hidden, bias, place::attention)));
+        };
+        if (relative.by_key) project("pos_proj", false);
+        if (relative.by_query) project("pos_q_proj", true);
+    }
+    const int context = b.tensor(path, plan.hidden);
+    OpAttributes& a = b.op(OpKind::attention, path, place::attention, std::move(inputs), {context}).attributes;
+    set_attention(a, plan);
+    a.form = AttentionForm::disentangled_joined;
+    a.unbound = true;
     return context;
 }
 
@@ -69,36 +143,30 @@ int joined_attention(BlockBuilder& b, const EncoderPlan& plan, const std::string
 int disentangled_attention(BlockBuilder& b, const EncoderPlan& plan, const std::vector<Tensor>& shared, int x) {
     const RelativePositions& relative = plan.relative;
     const std::string path = "attention.self";
-    if (relative.joined) return joined_attention(b, plan, path, x);
+    if (relative.joined) return joined_attention(b, plan, shared, path, x);
     const auto function = b.scope();
-    const auto heads = [&](int from, std::string_view name, Rows rows) {
+    const auto project = [&](int from, std::string_view name, Rows rows, Reader reader = Reader::loss) {
+        const int projected = b.linear(from, join(path, name), plan.hidden, true, place::attention);
+        b.last_op().reader = reader;
         const std::string laid_out = join(path, name) + ".heads";
-        const int out = b.tensor(laid_out, b.width(from), rows);
+        const int out = b.tensor(laid_out, plan.hidden, rows);
         b.set_times(out, b.times(from));
-        b.op(OpKind::transpose_heads, laid_out, place::attention, {from}, {out}).attributes.heads = plan.heads;
+        Op& heads = b.op(OpKind::transpose_heads, laid_out, place::attention, {projected}, {out});
+        heads.attributes.heads = plan.heads;
+        heads.reader = reader;
         return b.hold(out);
-    };
-    const auto project = [&](int from, std::string_view name, Rows rows) {
-        return heads(b.linear(from, join(path, name), plan.hidden, true, place::attention), name, rows);
     };
     const int q = project(x, "query_proj", Rows::tokens);
     const int k = project(x, "key_proj", Rows::tokens);
     const int v = project(x, "value_proj", Rows::tokens);
     std::vector<int> inputs{v, q, k, b.shared(kMask, shared[kMask])};
     if (relative.by_key || relative.by_query) {
-        b.shared(kDistances, shared[kDistances]);  // an argument, whether or not it is needed
-        int embeddings = b.shared(kEmbeddings, shared[kEmbeddings]);
-        embeddings = b.dropout(embeddings, join(path, "pos_dropout"), plan.hidden_dropout, place::attention);
-        const int sliced = b.tensor(join(path, "rel_embeddings"), plan.hidden, Rows::one);
-        b.set_times(sliced, relative.rows);
-        OpAttributes& slice = b.op(OpKind::split, join(path, "rel_embeddings"), place::attention, {embeddings},
-                                   {sliced}).attributes;
-        slice.same = slice.sliced = true;
-        embeddings = sliced;
-        // Shared keys: the queries' projection first, for both kinds.
+        const int embeddings = sliced_positions(b, plan, shared, path);
+        // Shared keys: the queries' projection first, for both kinds, whether or not it is needed.
         if (relative.shared_keys) {
-            const int queries = project(embeddings, "query_proj", kRepeated);
-            const int keys = project(embeddings, "key_proj", kRepeated);
+            const auto reader = [](bool needed) { return needed ? Reader::loss : Reader::nobody; };
+            const int queries = project(embeddings, "query_proj", kRepeated, reader(relative.by_query));
+            const int keys = project(embeddings, "key_proj", kRepeated, reader(relative.by_key));
             if (relative.by_key) inputs.push_back(keys);
             if (relative.by_query) inputs.push_back(queries);
         } else {
@@ -108,15 +176,9 @@ int disentangled_attention(BlockBuilder& b, const EncoderPlan& plan, const std::
     }
     const int context = b.tensor(path, plan.hidden);
     OpAttributes& a = b.op(OpKind::attention, path, place::attention, std::move(inputs), {context}).attributes;
-    a.heads = a.kv_heads = plan.heads;
-    a.head_dim = a.value_dim = plan.hidden / plan.heads;
-    a.causal = false;
+    set_attention(a, plan);
     a.form = AttentionForm::disentangled;
     a.transposed = a.head_major = true;
-    a.by_key = relative.by_key;
-    a.by_query = relative.by_query;
-    a.softmax_in_dtype = true;
-    a.dropout = plan.attention_dropout_p;
     return context;
 }
 
@@ -175,18 +237,19 @@ void read_deberta(ConfigReader& config, EncoderPlan& plan) {
 void configure_deberta(ConfigReader& config, EncoderPlan& plan) {
     read_deberta(config, plan);
     plan.relative.joined = true;
+    config.note("autocast to 16 bits: the class fills masked scores with the least number of fp32, which PyTorch "
+                "refuses in a narrower type");
+    plan.norm = norms::layer_divided;
     for (const std::string_view key : {"talking_head", "legacy"})
         if (const bool usual = key == "legacy"; config.flag(key) != usual)
             config.unsupported(key, usual ? "expected true; got false" : "expected false; got true");
-    plan.step_unsupported = kCountedOnly;
 }
 
 void configure_deberta_v2(ConfigReader& config, EncoderPlan& plan) {
     read_deberta(config, plan);
     plan.relative.conv_kernel = config.count_or("conv_kernel_size", 0);
     plan.relative.conv_groups = config.size("conv_groups", kLargestCount);
-    if (plan.relative.conv_kernel > 0)
-        plan.step_unsupported = "the convolution behind the first layer is not modelled yet";
+    if (plan.relative.conv_kernel > 0) plan.relative.conv_act = config.activation("conv_act");
     plan.relative.normed = config.text("norm_rel_ebd").find("layer_norm") != std::string::npos;
     plan.relative.shared_keys = config.flag("share_att_key");
 }

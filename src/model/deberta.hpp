@@ -12,6 +12,9 @@ namespace membudget {
 [[nodiscard]] std::vector<Tensor> relative_tensors(const EncoderPlan& plan);
 /// Makes them, in the stem; `shared` is all of `Model::shared`.
 void relative_stem(BlockBuilder& builder, const EncoderPlan& plan, const std::vector<Tensor>& shared);
+/// The convolution of the embeddings, `embeddings` in `shared`, that joins the first layer's output
+/// [transformers models/deberta_v2/modeling_deberta_v2.py ConvLayer].
+[[nodiscard]] Block relative_convolution(const EncoderPlan& plan, const std::vector<Tensor>& shared, int embeddings);
 /// The attention of a layer, output projection not included.
 int disentangled_attention(BlockBuilder& builder, const EncoderPlan& plan, const std::vector<Tensor>& shared,
                            int x);

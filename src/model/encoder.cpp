@@ -12,10 +12,7 @@ constexpr std::int64_t kMostSharedLayers = 1024;
 constexpr int kExtra = 1;  ///< in `Model::shared`, behind the mask: a position bias, or sinusoids
 
 /// What a class computes from the last hidden states.
-enum class Head { base, masked_lm, pretraining, classification, token_classes, spans };
-
-/// Heads of which only the parameters are known.
-constexpr bool only_counted(Head head) { return head == Head::token_classes || head == Head::spans; }
+enum class Head { base, masked_lm, pretraining, next_sentence, classification, token_classes, spans };
 
 int embeddings(BlockBuilder& b, const EncoderPlan& plan, std::int64_t width) {
     const auto function = b.scope();
@@ -40,7 +37,7 @@ int embeddings(BlockBuilder& b, const EncoderPlan& plan, std::int64_t width) {
     }
     if (plan.projects_first && width != plan.hidden)
         x = b.linear(x, plan.projection, plan.hidden, false, place::embedding);
-    x = b.norm(x, plan.embedding_norm, norms::layer, place::embedding);
+    x = b.norm(x, plan.embedding_norm, plan.norm, place::embedding);
     if (plan.masks_embeddings) {
         const int masked = b.tensor("embeddings.masked", b.width(x));
         b.op(OpKind::multiply, "embeddings.masked", place::embedding, {x}, {masked});
@@ -142,10 +139,11 @@ int add_layer(BlockBuilder& b, const EncoderPlan& plan, const std::vector<Tensor
     const auto add_and_norm = [&](int y, int residual, std::string_view dropout,
                                   std::string_view norm, Place place) {
         const auto name = b.scope();
-        if (!dropout.empty()) y = b.dropout(y, join(module, dropout), plan.hidden_dropout, place);
-        b.hold(y);
+        if (!dropout.empty()) y = b.hold(b.dropout(y, join(module, dropout), plan.hidden_dropout, place));
         const int sum = b.add(y, residual, join(join(module, norm), "residual"));
-        return b.norm(sum, join(module, norm), norms::layer);
+        const int normed = b.norm(sum, join(module, norm), plan.norm);
+        if (dropout.empty()) b.last_op().inputs.push_back(y);  // the norm's result takes its name
+        return normed;
     };
     const int projected = attended_by(b, plan, shared, module, x);
     const int attended = b.hold(add_and_norm(projected, x, plan.attention_dropout,
@@ -157,9 +155,15 @@ int add_layer(BlockBuilder& b, const EncoderPlan& plan, const std::vector<Tensor
     return add_and_norm(down, attended, plan.mlp_dropout, plan.mlp_norm, place::mlp);
 }
 
-Block build_layer(const EncoderPlan& plan, const std::vector<Tensor>& shared) {
-    BlockBuilder b("encoder layer");
-    const int out = add_layer(b, plan, shared, "", b.input(plan.hidden));
+/// `embeddings` in `shared`: the layer's input under that name too; -1: it has no other.
+Block build_layer(const EncoderPlan& plan, const std::vector<Tensor>& shared, int embeddings = -1) {
+    BlockBuilder b(embeddings < 0 ? "encoder layer" : "first encoder layer");
+    const int x = b.input(plan.hidden);
+    if (embeddings >= 0) {
+        const int named = b.shared(embeddings, shared[static_cast<std::size_t>(embeddings)]);
+        b.op(OpKind::split, "embeddings", place::residual, {x}, {named}).attributes.same = true;
+    }
+    const int out = add_layer(b, plan, shared, "", x);
     b.set_checkpointable();
     return std::move(b).finish(out);
 }
@@ -201,6 +205,8 @@ private:
     int word_scores(int x);
     int detector(int x);
     int classes(int x);
+    void classes_of_tokens(int x);
+    int span_scores(int x);
     [[nodiscard]] std::string pooler() const {
         return plan_.pooler_in_head ? std::string(plan_.pooler) : in_base(plan_.pooler);
     }
@@ -259,25 +265,41 @@ int HeadBuilder::detector(int x) {
 }
 
 int HeadBuilder::classes(int x) {
-    int y = -1;
+    if (!plan_.classifier_dense && plan_.pre_classifier.empty()) {
+        const int y = builder_.dropout(pooled(x), "dropout", plan_.hidden_dropout, place::head);
+        return builder_.linear(y, plan_.classifier, labels_, true, place::head);
+    }
+    const int first = builder_.tensor("first_token", plan_.hidden, Rows::batch);
+    builder_.op(OpKind::split, "first_token", place::head, {x}, {first});
     if (plan_.classifier_dense) {
-        const int first = builder_.tensor("first_token", plan_.hidden, Rows::batch);
-        builder_.op(OpKind::split, "first_token", place::head, {x}, {first});
-        y = builder_.dropout(first, join(plan_.classifier, "dropout"), plan_.hidden_dropout,
+        int y = builder_.dropout(first, join(plan_.classifier, "dropout"), plan_.hidden_dropout,
                              place::head);
         y = builder_.linear(y, join(plan_.classifier, "dense"), plan_.hidden, true, place::head);
         y = builder_.activation(y, join(plan_.classifier, "activation"), Act::tanh, place::head);
         return builder_.linear(y, join(plan_.classifier, "out_proj"), labels_, true, place::head);
     }
-    y = builder_.dropout(pooled(x), "dropout", plan_.hidden_dropout, place::head);
+    int y = builder_.linear(first, plan_.pre_classifier, plan_.hidden, true, place::head);
+    y = builder_.activation(y, "relu", Act::relu, place::head);
+    y = builder_.hold(builder_.dropout(y, "dropout", plan_.classifier_dropout, place::head));
     return builder_.linear(y, plan_.classifier, labels_, true, place::head);
+}
+
+void HeadBuilder::classes_of_tokens(int x) {
+    x = builder_.hold(builder_.dropout(x, "dropout", plan_.hidden_dropout, place::head));
+    classification_loss(builder_, builder_.hold(builder_.linear(x, "classifier", labels_, true, place::head)),
+                        Problem::single_label);
+}
+
+int HeadBuilder::span_scores(int x) {
+    if (plan_.span_dropout) x = builder_.hold(builder_.dropout(x, "dropout", *plan_.span_dropout, place::head));
+    return builder_.hold(builder_.linear(x, "qa_outputs", labels_, true, place::head));
 }
 
 Block HeadBuilder::build() {
     const int x = builder_.input(plan_.hidden);
     const bool pools = !plan_.pooler.empty() && !plan_.pooler_in_head &&
-                       (head_ == Head::base || (head_ == Head::pretraining &&
-                                                plan_.discriminator.empty()));
+                       (head_ == Head::base || head_ == Head::next_sentence ||
+                        (head_ == Head::pretraining && plan_.discriminator.empty()));
     const int summary = pools ? pooled(x) : -1;
     if (head_ != Head::classification) builder_.end_base_model();
     switch (head_) {
@@ -299,10 +321,15 @@ Block HeadBuilder::build() {
             }
             break;
         case Head::token_classes:
-            builder_.linear_weights("classifier", plan_.hidden, labels_, true, Component::head);
+            classes_of_tokens(x);
             break;
         case Head::spans:
-            builder_.linear_weights("qa_outputs", plan_.hidden, labels_, true, Component::head);
+            loss(OpKind::span_loss, {span_scores(x)});
+            break;
+        case Head::next_sentence:
+            classification_loss(
+                builder_, builder_.hold(builder_.linear(summary, plan_.next_sentence, 2, true, place::head)),
+                Problem::single_label);
             break;
         case Head::classification:
             classification_loss(builder_, builder_.hold(classes(x)), problem_);
@@ -314,6 +341,7 @@ Block HeadBuilder::build() {
 Head head_of(std::string_view architecture) {
     if (architecture.ends_with("ForMaskedLM")) return Head::masked_lm;
     if (architecture.ends_with("ForPreTraining")) return Head::pretraining;
+    if (architecture.ends_with("ForNextSentencePrediction")) return Head::next_sentence;
     if (architecture.ends_with("ForSequenceClassification")) return Head::classification;
     if (architecture.ends_with("ForTokenClassification")) return Head::token_classes;
     if (architecture.ends_with("ForQuestionAnswering")) return Head::spans;
@@ -352,18 +380,30 @@ Result<Model> encoder_family(const Family& family, const KeyTree& config,
     };
     const std::string layers = base + std::string(plan.layers) + ".{}.";
     add(base, build_stem(plan, model.shared), 1);
-    if (plan.groups > 0)
+    if (plan.groups > 0) {
         add_groups(model, plan, layers);
-    else
+    } else if (plan.relative.conv_kernel > 0) {
+        const int embeddings = declare_tensor(model.shared, "embeddings", plan.hidden, Rows::tokens);
+        add(layers, build_layer(plan, model.shared, embeddings), 1);
+        add(base, relative_convolution(plan, model.shared, embeddings), 1);
+        if (plan.layer_count > 1) add(layers, build_layer(plan, model.shared), plan.layer_count - 1);
+        model.sections.back().first_index = plan.layer_count > 1 ? 1 : 0;
+    } else {
         add(layers, build_layer(plan, model.shared), plan.layer_count);
+    }
     add("", HeadBuilder(plan, head, labels, problem).build(), 1);
 
     model.inputs = {{"ids"}};
     if (head == Head::masked_lm || head == Head::pretraining) model.inputs.push_back({"labels"});
     if (head == Head::classification) model.inputs.push_back(class_labels(Rows::batch, labels, problem));
+    if (head == Head::next_sentence) model.inputs.push_back({"labels", Rows::batch});
+    if (head == Head::token_classes) model.inputs.push_back({"labels"});
+    if (head == Head::spans)
+        for (const std::string_view name : {"start positions", "end positions"}) model.inputs.push_back({name, Rows::batch});
     note_origin(model, family, chosen, reader);
     model.step_unsupported = plan.step_unsupported;
-    if (only_counted(head)) model.step_unsupported = "the loss of this head is not modelled yet";
+    if (head == Head::spans && labels != 2)
+        model.step_unsupported = "the class takes its logits apart in two: num_labels must be 2";
     model.facts.hidden_size = plan.hidden;
     model.facts.layers = plan.layer_count;
     model.facts.heads = plan.heads;
@@ -459,6 +499,9 @@ void configure_distilbert(ConfigReader& config, EncoderPlan& plan) {
     plan.mlm_activation = plan.act;
     plan.hidden_dropout = config.probability("dropout");
     plan.attention_dropout_p = config.probability("attention_dropout");
+    plan.span_dropout = config.probability("qa_dropout");
+    plan.pre_classifier = "pre_classifier";
+    plan.classifier_dropout = config.probability("seq_classif_dropout");
     plan.tied = config.flag("tie_word_embeddings");
 }
 

@@ -4,6 +4,7 @@
 /// layers that normalise after each residual sum; heads for masked words, classes, or none.
 
 #include <cstdint>
+#include <optional>
 #include <string_view>
 
 #include "membudget/model.hpp"
@@ -19,9 +20,10 @@ struct RelativePositions {
     bool by_query = false;         ///< "p2c": positions as queries
     bool shared_keys = false;      ///< the projections of contents serve positions too
     bool normed = false;           ///< a norm over the table
-    bool joined = false;           ///< DeBERTa v1: one projection, and other names, of parameters alone
-    /// A convolution behind the first layer, of which only the parameters are known; 0: none.
+    bool joined = false;           ///< DeBERTa v1: one projection, and other names
+    /// A convolution behind the first layer; 0: none.
     std::int64_t conv_kernel = 0, conv_groups = 1;
+    Act conv_act = Act::tanh;
 };
 
 /// How an encoder's modules are named and which parts it has.
@@ -47,7 +49,9 @@ struct EncoderPlan {
     std::int64_t embedding_width = 0;        ///< 0: hidden
     std::int64_t layer_count = 1, heads = 1, width = 1;
     Act act = Act::gelu;
+    Norm norm = norms::layer;                ///< of the embeddings and the layers
     double hidden_dropout = 0, attention_dropout_p = 0;
+    std::optional<double> span_dropout;      ///< before the head for questions; absent: there is none
     bool tied = true;
 
     /// Names of the heads; empty where the family has none.
@@ -62,6 +66,8 @@ struct EncoderPlan {
     std::string_view next_sentence = "cls.seq_relationship";
     std::string_view discriminator;          ///< ELECTRA: dense layers of the detector of replacements
     std::string_view classifier = "classifier";
+    std::string_view pre_classifier;         ///< DistilBERT: a linear module and a ReLU before the classifier; empty: none
+    double classifier_dropout = 0;           ///< behind it
     bool classifier_dense = false;           ///< RoBERTa: `classifier.dense`, `classifier.out_proj`
     std::string step_unsupported;
     std::int64_t task_rows = 0;              ///< ERNIE: embeddings of tasks; 0: none

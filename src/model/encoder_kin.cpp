@@ -45,7 +45,7 @@ void configure_mpnet(ConfigReader& config, EncoderPlan& plan) {
     plan.buckets = config.size("relative_attention_num_buckets");
     plan.base = "mpnet";
     plan.positions_per_token = true;  // positions skip padding, so each sequence has its own
-    plan.mask_of_keys = plan.output_inside = true;
+    plan.output_inside = plan.classifier_dense = true;
     plan.form = AttentionForm::mpnet;
     plan.q = "attention.attn.q";
     plan.k = "attention.attn.k";

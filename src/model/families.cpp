@@ -1465,7 +1465,7 @@ constexpr Family kFamilies[] = {
      kStoredMinimaxM3Vl},
     {"bert",
      "BertForMaskedLM BertModel BertForPreTraining BertForSequenceClassification BertForTokenClassification "
-     "BertForQuestionAnswering",
+     "BertForQuestionAnswering BertForNextSentencePrediction",
      "BERT and the embedding models of its class (BGE, E5, GTE, Arctic Embed, ...)",
      "transformers 5.24 models/bert",
      build_encoder_family<configure_bert>,
@@ -1514,13 +1514,15 @@ constexpr Family kFamilies[] = {
      "type_vocab_size=2 tie_word_embeddings=true hidden_dropout_prob=0.1 "
      "attention_probs_dropout_prob=0.1 is_decoder=false add_cross_attention=false"},
     {"distilbert",
-     "DistilBertForMaskedLM DistilBertModel DistilBertForTokenClassification DistilBertForQuestionAnswering",
+     "DistilBertForMaskedLM DistilBertModel DistilBertForSequenceClassification DistilBertForTokenClassification "
+     "DistilBertForQuestionAnswering",
      "DistilBERT",
      "transformers 5.24 models/distilbert",
      build_encoder_family<configure_distilbert>,
      "vocab_size=30522 max_position_embeddings=512 num_hidden_layers|n_layers=6 "
      "num_attention_heads|n_heads=12 hidden_size|dim=768 hidden_dim=3072 activation=gelu "
-     "tie_word_embeddings=true dropout=0.1 attention_dropout=0.1"},
+     "tie_word_embeddings=true dropout=0.1 attention_dropout=0.1 qa_dropout=0.1 "
+     "seq_classif_dropout=0.2"},
     {"albert",
      "AlbertForMaskedLM AlbertModel AlbertForPreTraining AlbertForSequenceClassification "
      "AlbertForTokenClassification AlbertForQuestionAnswering",
@@ -1532,7 +1534,7 @@ constexpr Family kFamilies[] = {
      "max_position_embeddings=512 type_vocab_size=2 hidden_act=gelu_new hidden_dropout_prob=0 "
      "attention_probs_dropout_prob=0 is_decoder=false add_cross_attention=false tie_word_embeddings=true"},
     {"mpnet",
-     "MPNetForMaskedLM MPNetModel",
+     "MPNetForMaskedLM MPNetModel MPNetForSequenceClassification MPNetForTokenClassification MPNetForQuestionAnswering",
      "MPNet and its sentence encoders",
      "transformers 5.24 models/mpnet",
      build_encoder_family<configure_mpnet>,
@@ -1541,7 +1543,7 @@ constexpr Family kFamilies[] = {
      "hidden_dropout_prob=0.1 attention_probs_dropout_prob=0.1 tie_word_embeddings=true"},
     {"ernie",
      "ErnieForMaskedLM ErnieModel ErnieForSequenceClassification ErnieForTokenClassification "
-     "ErnieForQuestionAnswering ErnieForPreTraining",
+     "ErnieForQuestionAnswering ErnieForPreTraining ErnieForNextSentencePrediction",
      "ERNIE 1 to 3",
      "transformers 5.24 models/ernie",
      build_encoder_family<configure_ernie>,
@@ -1579,7 +1581,7 @@ constexpr Family kFamilies[] = {
      "num_attention_heads=24 intermediate_size=6144 max_position_embeddings=512 "
      "type_vocab_size=0 relative_attention=false max_relative_positions=-1 position_buckets=-1 "
      "position_biased_input=true pos_att_type norm_rel_ebd=none share_att_key=false "
-     "conv_kernel_size=0 conv_groups=1 hidden_act=gelu hidden_dropout_prob=0.1 "
+     "conv_kernel_size=0 conv_groups=1 conv_act=tanh hidden_act=gelu hidden_dropout_prob=0.1 "
      "attention_probs_dropout_prob=0.1 tie_word_embeddings=true"},
     {"deberta",
      "DebertaForMaskedLM DebertaModel DebertaForSequenceClassification DebertaForTokenClassification "
@@ -1593,7 +1595,8 @@ constexpr Family kFamilies[] = {
      "position_biased_input=true pos_att_type hidden_act=gelu hidden_dropout_prob=0.1 "
      "attention_probs_dropout_prob=0.1 tie_word_embeddings=true legacy=true"},
     {"modernbert",
-     "ModernBertForMaskedLM ModernBertModel ModernBertForSequenceClassification",
+     "ModernBertForMaskedLM ModernBertModel ModernBertForSequenceClassification ModernBertForTokenClassification "
+     "ModernBertForQuestionAnswering",
      "ModernBERT",
      "transformers 5.24 models/modernbert",
      build_modernbert,
@@ -1772,7 +1775,8 @@ constexpr Family kFamilies[] = {
      "transformers 5.24 models/swin",
      build_parts_family<configure_swin>,
      "patch_size=4 num_channels=3 embed_dim=96 depths=[2,2,6,2] num_heads=[3,6,12,24] "
-     "window_size=7 mlp_ratio=4.0 qkv_bias=true use_absolute_embeddings=false",
+     "window_size=7 mlp_ratio=4.0 qkv_bias=true use_absolute_embeddings=false image_size=224 hidden_act=gelu "
+     "hidden_dropout_prob=0.0 attention_probs_dropout_prob=0.0 drop_path_rate=0.1",
      kStoredSwin},
     {"swinv2",
      "Swinv2ForImageClassification Swinv2Model",
@@ -1780,14 +1784,15 @@ constexpr Family kFamilies[] = {
      "transformers 5.24 models/swinv2",
      build_parts_family<configure_swinv2>,
      "image_size=224 patch_size=4 num_channels=3 embed_dim=96 depths=[2,2,6,2] num_heads=[3,6,12,24] "
-     "window_size=7 mlp_ratio=4.0 qkv_bias=true use_absolute_embeddings=false"},
+     "window_size=7 mlp_ratio=4.0 qkv_bias=true use_absolute_embeddings=false hidden_act=gelu "
+     "hidden_dropout_prob=0.0 attention_probs_dropout_prob=0.0 drop_path_rate=0.1"},
     {"convnext",
      "ConvNextForImageClassification ConvNextModel",
      "ConvNeXt",
      "transformers 5.24 models/convnext",
      build_parts_family<configure_convnext>,
-     "num_channels=3 patch_size=4 hidden_sizes=[96,192,384,768] depths=[3,3,9,3] "
-     "layer_scale_init_value=1e-06"},
+     "num_channels=3 patch_size=4 image_size=224 hidden_sizes=[96,192,384,768] depths=[3,3,9,3] "
+     "layer_scale_init_value=1e-06 hidden_act=gelu drop_path_rate=0.0"},
     {"convnextv2",
      "ConvNextV2ForImageClassification ConvNextV2Model",
      "ConvNeXt V2",
@@ -1798,8 +1803,9 @@ constexpr Family kFamilies[] = {
      "DINOv3ViTModel",
      "DINOv3",
      "transformers 5.24 models/dinov3_vit",
-     build_parts_family<configure_dinov3_vit>,
-     "patch_size=16 hidden_size=384 intermediate_size=1536 num_hidden_layers=12 num_channels=3 query_bias=true "
+     build_vit_family<configure_dinov3_vit>,
+     "patch_size=16 image_size=224 hidden_size=384 intermediate_size=1536 num_hidden_layers=12 "
+     "num_attention_heads=6 num_channels=3 hidden_act=gelu attention_dropout=0.0 drop_path_rate=0.0 query_bias=true "
      "key_bias=false value_bias=true proj_bias=true mlp_bias=true use_gated_mlp=false num_register_tokens=0",
      "^model.layer.=layer."},
     {"resnet",

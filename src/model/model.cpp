@@ -137,6 +137,13 @@ std::string_view name_of(OpKind kind) {
         case OpKind::gated_activation: return "gated_activation";
         case OpKind::softcap: return "softcap";
         case OpKind::clip: return "clip";
+        case OpKind::zero_padding: return "zero_padding";
+        case OpKind::pad: return "pad";
+        case OpKind::roll: return "roll";
+        case OpKind::window_mask: return "window_mask";
+        case OpKind::window_bias: return "window_bias";
+        case OpKind::merge_patches: return "merge_patches";
+        case OpKind::span_loss: return "span_loss";
         case OpKind::drop_path: return "drop_path";
         case OpKind::dropout: return "dropout";
         case OpKind::causal_lm_loss: return "causal_lm_loss";

@@ -175,9 +175,25 @@ Block Builder::head(std::string_view architecture, std::int64_t labels, Problem 
         loss(OpKind::pooler_loss, x);
         return std::move(b).finish(-1);
     }
+    const auto scores = [&](int of) {
+        of = b.hold(prediction_head(b, of));
+        of = b.hold(b.dropout(of, "drop", plan_.classifier_dropout, place::head));
+        return b.hold(b.linear(of, "classifier", labels, true, place::head));
+    };
+    if (architecture.ends_with("ForTokenClassification")) {
+        classification_loss(b, scores(x), Problem::single_label);
+        return std::move(b).finish(-1);
+    }
+    if (architecture.ends_with("ForQuestionAnswering")) {
+        loss(OpKind::span_loss, scores(x));
+        return std::move(b).finish(-1);
+    }
     if (architecture.ends_with("ForSequenceClassification")) {
-        const int first = b.hold(b.tensor("first_token", plan_.hidden, Rows::batch));
-        b.op(OpKind::split, "first_token", place::head, {x}, {first});
+        const int first = b.hold(b.tensor(plan_.mean_pooling ? "mean" : "first_token", plan_.hidden, Rows::batch));
+        if (plan_.mean_pooling)
+            b.op(OpKind::mean_patches, "mean", place::head, {x}, {first}).attributes.masked = true;
+        else
+            b.op(OpKind::split, "first_token", place::head, {x}, {first});
         int pooled = b.hold(prediction_head(b, first));
         pooled = b.hold(b.dropout(pooled, "drop", plan_.classifier_dropout, place::head));
         classification_loss(b, b.hold(b.linear(pooled, "classifier", labels, true, place::head)), problem);
@@ -270,10 +286,13 @@ Result<Model> build_modernbert(const Family& family, const KeyTree& config, std:
     model.inputs = {{"ids"}};
     if (classifies)
         model.inputs.push_back(class_labels(Rows::batch, labels, problem));
+    else if (chosen.ends_with("ForQuestionAnswering"))
+        for (const std::string_view name : {"start positions", "end positions"}) model.inputs.push_back({name, Rows::batch});
     else if (!bare)
         model.inputs.push_back({"labels"});
-    if (classifies && plan.mean_pooling) model.step_unsupported = "pooling by the mean is not modelled";
-    if (!classifies && !bare && plan.sparse)
+    if (chosen.ends_with("ForQuestionAnswering") && labels != 2)
+        model.step_unsupported = "the class takes its logits apart in two: num_labels must be 2";
+    if (chosen.ends_with("ForMaskedLM") && plan.sparse)
         model.step_unsupported = "how many tokens a sparse prediction keeps depends on the data";
     note_origin(model, family, chosen, reader);
     model.facts.hidden_size = plan.hidden;

@@ -57,6 +57,8 @@ Block gemma3_projector(const ContrastiveVision& v, std::int64_t side, std::int64
     b.norm_weights(norm, v.hidden, norms::layer, kVision);
     int y = b.norm(b.input(v.hidden, Rows::patches), norm, norms::layer);
     b.share(y, states, shared[static_cast<std::size_t>(states)]);
+    const std::string head = "model.vision_tower.head";
+    if (v.head) add_siglip_pool(b, v, head, y);
     b.end_base_model();
 
     const int weight = b.parameter(join(projector, "mm_input_projection_weight"), {v.hidden, hidden}, kVision);
@@ -79,7 +81,10 @@ Block gemma3_projector(const ContrastiveVision& v, std::int64_t side, std::int64
         b.op(OpKind::linear, projector, place, {y}, {out}, {weight}).attributes.strided = true;
     }
     b.share(out, features, shared[static_cast<std::size_t>(features)]);
-    return std::move(b).finish(-1);
+    Block block = std::move(b).finish(-1);
+    for (Op& op : block.ops)  // the projector's result takes the place of the pooled one
+        if (op.name.starts_with(head)) op.reader = Reader::nobody;
+    return block;
 }
 
 }  // namespace
@@ -98,11 +103,9 @@ void configure_gemma3_vl(ConfigReader& config, Parts& parts) {
     if (!config.diagnostics().empty()) return;
     plan.image_tokens = side * side;
     plan.image_blocks = true;
-    if (v.head) plan.step_unsupported = "a pool by attention behind the vision tower is not modelled";
     plan.tower = [&](Model& model, const TowerFeatures& features) {
         add_section(model, "model.vision_tower.", contrastive_vision_stem(v), 1);
         add_section(model, "model.vision_tower.encoder.layers.{}.", contrastive_vision_layer(v), v.layers);
-        if (v.head) add_section(model, "model.vision_tower.", siglip_pool(v), 1);
         add_section(model, "", gemma3_projector(v, side, plan.hidden, model.shared, features.images), 1);
         model.image = v.shape();
         model.image.tokens = plan.image_tokens;
@@ -206,28 +209,49 @@ namespace {
 /// How LLaVA takes the features of an image from its tower.
 struct LlavaVision {
     ContrastiveVision tower;
-    std::int64_t chosen = 0;     ///< layers before the hidden states that the projector reads
-    std::int64_t joined = 1;     ///< hidden states of so many layers are concatenated
+    std::int64_t chosen = 0;     ///< layers before the last hidden states that the projector reads
+    /// Layers before each of the hidden states that are concatenated, and the indices in `Model::shared` of all but
+    /// the last ones; empty: only the last ones are read.
+    std::vector<std::int64_t> joined;
+    std::vector<int> features;
     bool without_class = true;   ///< the class token is left out
     Act act = Act::gelu;
     bool bias = true;
 
-    [[nodiscard]] std::int64_t tokens() const { return tower.patches + (without_class ? 0 : 1); }
+    [[nodiscard]] std::int64_t tokens() const { return tower.rows() - (without_class ? 1 : 0); }
 };
+
+/// Whether the tower is CLIP's or SigLIP's.
+bool has_contrastive_tower(const ConfigReader& config) {
+    const std::string type = nested_type(config, "vision_config", "clip_vision_model");
+    return type == "clip_vision_model" || type == "siglip_vision_model";
+}
 
 LlavaVision read_llava_vision(ConfigReader& config) {
     LlavaVision v;
-    ConfigReader vision_config = config.nested(
-        "vision_config", "clip_vision_model",
-        config.raw("vision_config") != nullptr ? vision_keys::clip : vision_keys::clip_in_llava);
-    v.tower = read_clip_vision(vision_config);
+    if (nested_type(config, "vision_config", "clip_vision_model") == "siglip_vision_model") {
+        ConfigReader vision_config = config.nested("vision_config", "siglip_vision_model", vision_keys::siglip);
+        v.tower = read_siglip_vision(vision_config);
+    } else {
+        ConfigReader vision_config = config.nested(
+            "vision_config", "clip_vision_model",
+            config.raw("vision_config") != nullptr ? vision_keys::clip : vision_keys::clip_in_llava);
+        v.tower = read_clip_vision(vision_config);
+    }
     v.bias = config.flag("multimodal_projector_bias");
     v.act = config.activation("projector_hidden_act");
     v.without_class = config.text("vision_feature_select_strategy") == "default";
     const std::string_view key = "vision_feature_layer";
     if (const KeyTree* layers = config.raw(key); layers != nullptr && layers->is(KeyTree::Kind::array)) {
-        v.joined = joined_features(config);
-        v.chosen = v.tower.layers;
+        for (const KeyTree& layer : layers->items()) {
+            const std::int64_t index = layer.is(KeyTree::Kind::integer) ? layer.integer() : v.tower.layers + 1;
+            v.joined.push_back(index < 0 ? v.tower.layers + 1 + index : index);
+            if (v.joined.back() >= 0 && v.joined.back() <= v.tower.layers) continue;
+            config.invalid(key, fmt::format("expected layers of the vision tower, which has {}", v.tower.layers));
+            v.joined.back() = 0;
+        }
+        if (v.joined.empty()) config.invalid(key, "expected at least one layer");
+        for (const std::int64_t layer : v.joined) v.chosen = std::max(v.chosen, layer);
         return v;
     }
     const double index = config.number(key);
@@ -237,6 +261,26 @@ LlavaVision read_llava_vision(ConfigReader& config) {
     else
         v.chosen = static_cast<std::int64_t>(index < 0 ? layers + 1 + index : index);
     return v;
+}
+
+/// The hidden states of several layers side by side.
+int side_by_side(BlockBuilder& b, const LlavaVision& v, const std::vector<Tensor>& shared, int last, Place place) {
+    std::vector<int> parts;
+    for (std::size_t i = 0; i < v.joined.size(); ++i) {
+        const int index = v.features[i];
+        int part = index < 0 ? last : b.shared(index, shared[static_cast<std::size_t>(index)]);
+        if (v.without_class) {
+            const int cut = b.tensor(fmt::format("features {}", i), v.tower.hidden, Rows::images);
+            b.set_times(cut, v.tokens());
+            b.op(OpKind::split, "features", place, {part}, {cut}).attributes.sliced = true;
+            part = cut;
+        }
+        parts.push_back(part);
+    }
+    const int out = b.tensor("selected features", v.tower.hidden * static_cast<std::int64_t>(v.joined.size()), Rows::images);
+    b.set_times(out, v.tokens());
+    b.op(OpKind::concat, "selected features", place, std::move(parts), {out});
+    return out;
 }
 
 /// What LLaVA does after the layers of the tower that it reads: the rest of the tower, whose results nothing
@@ -261,34 +305,73 @@ Block llava_projector(const LlavaVision& v, std::int64_t hidden, std::vector<Ten
     if (last != x) keep(last, "last image hidden states");
     const std::string norm = join(tower, "post_layernorm");
     b.norm_weights(norm, width, norms::layer, kVision);
-    const int token = b.tensor("class token", width, Rows::images);
-    b.op(OpKind::split, "class token", place::norm, {last}, {token}).attributes.sliced = true;
-    b.hold(b.norm(token, norm, norms::layer));
+    const std::string head = join(tower, "head");
+    if (v.tower.clip) {
+        const int token = b.tensor("class token", width, Rows::images);
+        b.op(OpKind::split, "class token", place::norm, {last}, {token}).attributes.sliced = true;
+        b.hold(b.norm(token, norm, norms::layer));
+    } else {
+        const int normed = b.norm(last, norm, norms::layer);
+        keep(normed, "normalised image hidden states");
+        if (v.tower.head) add_siglip_pool(b, v.tower, head, normed);
+    }
     b.end_base_model();
 
     const Place place{place::embedding.term, kVision};
-    int y = b.tensor("selected features", width * v.joined, Rows::images);
-    b.set_times(y, v.tokens());
-    OpAttributes& selected = b.op(OpKind::split, "selected features", place, {x}, {y}).attributes;
-    selected.sliced = v.without_class;
-    selected.same = !v.without_class;
+    int y = -1;
+    if (v.joined.empty()) {
+        y = b.tensor("selected features", width, Rows::images);
+        b.set_times(y, v.tokens());
+        OpAttributes& selected = b.op(OpKind::split, "selected features", place, {x}, {y}).attributes;
+        selected.sliced = v.without_class;
+        selected.same = !v.without_class;
+    } else {
+        y = b.hold(side_by_side(b, v, shared, x, place));
+    }
     y = b.linear(y, join(projector, "linear_1"), hidden, v.bias, place);
-    b.last_op().attributes.strided = v.without_class;
+    b.last_op().attributes.strided = v.joined.empty() && v.without_class;
+    // Without a class token the sums of all layers lie as the convolution's result does.
+    b.last_op().attributes.transposed = v.joined.empty() && !v.tower.clip;
     y = b.activation(y, join(projector, "act"), v.act, place);
     y = b.linear(y, join(projector, "linear_2"), hidden, v.bias, place);
     b.share(y, features, shared[static_cast<std::size_t>(features)]);
     Block block = std::move(b).finish(-1);
     for (Op& op : block.ops) {
         if (op.name.starts_with(tower)) op.reader = Reader::outputs;
-        // The projector's result takes the place of the pooled one.
-        if (op.name == norm || op.name == "class token") op.reader = Reader::nobody;
+        // The projector's result takes the place of the pooled one; SigLIP's last norm is a field by itself.
+        if ((v.tower.clip && op.name == norm) || op.name == "class token" || op.name.starts_with(head))
+            op.reader = Reader::nobody;
     }
     return block;
 }
 
-void add_llava_tower(Model& model, const LlavaVision& v, std::int64_t hidden, int features) {
+/// The layers before the projector; those that begin with a feature have blocks of their own.
+void add_llava_layers(Model& model, LlavaVision& v) {
+    const std::string prefix = "model.vision_tower.encoder.layers.{}.";
+    const auto add = [&](Block block, std::int64_t first, std::int64_t count) {
+        if (count == 0) return;
+        add_section(model, prefix, std::move(block), count);
+        model.sections.back().first_index = first;
+    };
+    std::int64_t done = 0;
+    v.features.assign(v.joined.size(), -1);
+    for (std::int64_t layer = 0; layer < v.chosen; ++layer) {
+        const auto chosen = [&](std::int64_t joined) { return joined == layer; };
+        if (std::ranges::none_of(v.joined, chosen)) continue;
+        const int index = declare_tensor(model.shared, fmt::format("features of layer {}", layer), v.tower.hidden, Rows::patches);
+        model.shared.back().held = Held::until_outputs_end;
+        for (std::size_t i = 0; i < v.joined.size(); ++i)
+            if (chosen(v.joined[i])) v.features[i] = index;
+        add(contrastive_vision_layer(v.tower), done, layer - done);
+        add(contrastive_vision_layer(v.tower, &model.shared.back()), layer, 1);
+        done = layer + 1;
+    }
+    add(contrastive_vision_layer(v.tower), done, v.chosen - done);
+}
+
+void add_llava_tower(Model& model, LlavaVision v, std::int64_t hidden, int features) {
     add_section(model, "model.vision_tower.", contrastive_vision_stem(v.tower), 1);
-    add_section(model, "model.vision_tower.encoder.layers.{}.", contrastive_vision_layer(v.tower), v.chosen);
+    add_llava_layers(model, v);
     add_section(model, "", llava_projector(v, hidden, model.shared, features), 1);
     model.image = v.tower.shape();
     model.image.tokens = v.tokens();
@@ -299,15 +382,12 @@ void add_llava_tower(Model& model, const LlavaVision& v, std::int64_t hidden, in
 void configure_llava(ConfigReader& config, Parts& parts) {
     DecoderPlan plan = language_model();
     read_any_text(config, "text_config", "llama", plan);
-    if (nested_type(config, "vision_config", "clip_vision_model") != "clip_vision_model")
-        return add_llava_any_tower(config, parts, plan, false);
+    if (!has_contrastive_tower(config)) return add_llava_any_tower(config, parts, plan, false);
     plan.base = "model.language_model";
     const LlavaVision v = read_llava_vision(config);
     if (!config.diagnostics().empty()) return;
     plan.image_tokens = v.tokens();
     plan.listed_images = true;
-    if (v.joined > 1)
-        plan.step_unsupported = "features of several layers of the vision tower are not modelled";
     plan.tower = [&](Model& model, const TowerFeatures& features) { add_llava_tower(model, v, plan.hidden, features.images); };
     parts.add_decoder(plan);
 }
@@ -317,8 +397,7 @@ void configure_llava(ConfigReader& config, Parts& parts) {
 void configure_llava_next(ConfigReader& config, Parts& parts) {
     DecoderPlan plan = language_model();
     read_any_text(config, "text_config", "llama", plan);
-    if (nested_type(config, "vision_config", "clip_vision_model") != "clip_vision_model")
-        return add_llava_any_tower(config, parts, plan, true);
+    if (!has_contrastive_tower(config)) return add_llava_any_tower(config, parts, plan, true);
     LlavaVision v = read_llava_vision(config);
     v.tower.stacked = true;
     const std::int64_t side = v.tower.image;
@@ -335,8 +414,9 @@ void configure_llava_next(ConfigReader& config, Parts& parts) {
     if (!config.diagnostics().empty()) return;
     plan.image_tokens = v.tokens();
     plan.newline = "model.image_newline";
-    if (v.joined > 1) plan.step_unsupported = "features of several layers of the vision tower are not modelled";
-    if (!v.without_class) plan.step_unsupported = "features with the class token do not fill a square";
+    if (v.tokens() != v.tower.patches)
+        plan.step_unsupported = v.tower.clip ? "features with the class token do not fill a square"
+                                             : "features without the first patch do not fill a square";
     plan.tower = [&](Model& model, const TowerFeatures& features) {
         add_llava_tower(model, v, plan.hidden, features.images);
         model.image.patch = v.tower.patch;

@@ -43,7 +43,9 @@ Result<Model> parts_family(const Family& family, const KeyTree& config,
     const std::string chosen = choose_architecture(family, config, architecture, diagnostics);
     ConfigReader reader(config, "", family.name, family.keys, diagnostics);
     Model model;
-    Parts parts(model, chosen, label_count(config));
+    const std::int64_t labels = label_count(config);
+    const Problem problem = problem_of(config, labels, diagnostics);
+    Parts parts(model, chosen, labels, problem);
     configure(reader, parts);
     if (!diagnostics.empty()) return diagnostics;
     note_origin(model, family, chosen, reader);

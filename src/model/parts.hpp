@@ -15,8 +15,8 @@ namespace membudget {
 /// Appends parts to a model in execution order.
 class Parts {
 public:
-    Parts(Model& model, std::string_view architecture, std::int64_t labels)
-        : architecture_(architecture), labels_(labels), model_(model) {}
+    Parts(Model& model, std::string_view architecture, std::int64_t labels, Problem problem)
+        : architecture_(architecture), labels_(labels), problem_(problem), model_(model) {}
 
     /// `count` copies of a part whose parameters `weights` declares; `{}` in the prefix stands for
     /// the index of the copy, counted from `first`. Nothing when the count is 0.
@@ -34,11 +34,13 @@ public:
     [[nodiscard]] bool is(std::string_view suffix) const { return architecture_.ends_with(suffix); }
     /// Number of classes of a classifier.
     [[nodiscard]] std::int64_t labels() const { return labels_; }
+    [[nodiscard]] Problem problem() const { return problem_; }
     [[nodiscard]] Model& model() { return model_; }
 
 private:
     std::string_view architecture_;
     std::int64_t labels_;
+    Problem problem_;
     Model& model_;
     bool has_step_ = false;
 };

@@ -10,6 +10,35 @@ namespace {
 
 constexpr Component kVision = Component::vision;
 
+/// Of `Model::shared`, where queries and keys rotate: a row for each patch of an image.
+constexpr int kCosine = 0, kSine = 1;
+
+int rotary_table(BlockBuilder& b, const std::vector<Tensor>& shared, int index) {
+    return b.shared(index, shared[static_cast<std::size_t>(index)]);
+}
+
+/// Patches behind all learned tokens, and the tables of their rotation
+/// [models/dinov3_vit/modeling_dinov3_vit.py DINOv3ViTModel.forward].
+Block rotating_stem(const VitPlan& plan, const std::vector<Tensor>& shared) {
+    BlockBuilder b("patch embedding");
+    const int pixels = b.tensor("pixel_values", plan.channels * plan.image * plan.image, Rows::images);
+    std::vector<int> tokens{b.parameter("embeddings.cls_token", {1, 1, plan.hidden}, kVision)};
+    b.parameter("embeddings.mask_token", {1, 1, plan.hidden}, kVision);
+    tokens.push_back(b.parameter("embeddings.register_tokens", {1, *plan.registers, plan.hidden}, kVision));
+    const std::string name(plan.convolution);
+    const int weight = b.parameter(join(name, "weight"), {plan.hidden, plan.channels, plan.patch, plan.patch}, kVision);
+    const int bias = b.parameter(join(name, "bias"), {plan.hidden}, kVision);
+    // Before the patches, whatever type autocast gives them: the tables have that of the parameters.
+    b.op(OpKind::rotary_tables, "rope_embeddings", place::attention, {},
+         {rotary_table(b, shared, kCosine), rotary_table(b, shared, kSine)})
+        .attributes.rotation = Rotation::of_patches;
+    const int patches = b.tensor(name, detail::checked_mul(plan.patches(), plan.hidden), Rows::images);
+    b.op(OpKind::conv_patches, name, place::embedding, {pixels}, {patches}, {weight, bias});
+    const int x = b.hold_until_model_end(b.tensor("embeddings", plan.hidden, Rows::patches));
+    b.op(OpKind::concat, "embeddings", place::embedding, {patches}, {x}, tokens);
+    return std::move(b).finish(x);
+}
+
 Block build_stem(const VitPlan& plan) {
     BlockBuilder b("patch embedding");
     const int pixels = b.tensor("pixel_values", plan.channels * plan.image * plan.image, Rows::images);
@@ -22,7 +51,7 @@ Block build_stem(const VitPlan& plan) {
         registers = b.parameter("embeddings.register_tokens", {1, *plan.registers, plan.hidden}, kVision);
     const int positions = b.parameter("embeddings.position_embeddings",
                                       {1, plan.patches() + plan.tokens(), plan.hidden}, kVision);
-    const std::string name = "embeddings.patch_embeddings.projection";
+    const std::string name(plan.convolution);
     const int weight = b.parameter(join(name, "weight"),
                                    {plan.hidden, plan.channels, plan.patch, plan.patch}, kVision);
     const int bias = b.parameter(join(name, "bias"), {plan.hidden}, kVision);
@@ -54,7 +83,8 @@ Block build_stem(const VitPlan& plan) {
 /// Builds a layer: attention and MLP, each after a norm, each added to what came in.
 class VitLayerBuilder {
 public:
-    explicit VitLayerBuilder(const VitPlan& plan) : plan_(plan), builder_("vision layer") {}
+    VitLayerBuilder(const VitPlan& plan, const std::vector<Tensor>& shared)
+        : plan_(plan), shared_(shared), builder_("vision layer") {}
 
     Block build();
 
@@ -70,20 +100,40 @@ private:
         return function(normed);
     }
 
+    void rotate(int& q, int& k);
+
     const VitPlan& plan_;
+    const std::vector<Tensor>& shared_;
     BlockBuilder builder_;
 };
+
+void VitLayerBuilder::rotate(int& q, int& k) {
+    BlockBuilder& b = builder_;
+    b.release(q);  // the rotated ones take their names
+    b.release(k);
+    const int rotated_q = b.hold(b.tensor("attention.query", plan_.hidden, Rows::patches));
+    const int rotated_k = b.hold(b.tensor("attention.key", plan_.hidden, Rows::patches));
+    OpAttributes& a = b.op(OpKind::rotary, "attention.rotary", in_vision(place::attention),
+                           {q, k, rotary_table(b, shared_, kCosine), rotary_table(b, shared_, kSine)},
+                           {rotated_q, rotated_k}).attributes;
+    a.heads = a.kv_heads = plan_.heads;
+    a.head_dim = plan_.hidden / plan_.heads;
+    a.rotation = Rotation::of_patches;
+    q = rotated_q;
+    k = rotated_k;
+}
 
 int VitLayerBuilder::attention(int x) {
     BlockBuilder& b = builder_;
     const auto function = b.scope();
     const Place place = in_vision(place::attention);
-    const auto projection = [&](std::string_view name) {
-        return b.hold(b.linear(x, join("attention", name), plan_.hidden, plan_.qkv_bias, place));
+    const auto projection = [&](std::string_view name, bool bias) {
+        return b.hold(b.linear(x, join("attention", name), plan_.hidden, bias, place));
     };
-    const int q = projection("q_proj");
-    const int k = projection("k_proj");
-    const int v = projection("v_proj");
+    int q = projection("q_proj", plan_.q_bias);
+    int k = projection("k_proj", plan_.k_bias);
+    const int v = projection("v_proj", plan_.v_bias);
+    if (plan_.rotates) rotate(q, k);
     const int context = b.tensor("attention", plan_.hidden, Rows::patches);
     OpAttributes& attributes =
         b.op(OpKind::attention, "attention", place, {q, k, v}, {context}).attributes;
@@ -94,24 +144,25 @@ int VitLayerBuilder::attention(int x) {
     attributes.causal = false;
     attributes.softmax_in_dtype = plan_.softmax_in_dtype;
     attributes.dropout = plan_.attention_dropout;
-    return b.linear(context, "attention.o_proj", plan_.hidden, true, place);
+    attributes.rotates = attributes.head_major = plan_.rotates;  // concatenated, they lie head by head
+    return b.linear(context, "attention.o_proj", plan_.hidden, plan_.o_bias, place);
 }
 
 int VitLayerBuilder::mlp(int x) {
     const auto function = builder_.scope();
     const Place place = in_vision(place::mlp);
     if (plan_.gated) return gated_mlp(x);
-    const int up = builder_.linear(x, "mlp.fc1", plan_.width, true, place);
+    const int up = builder_.linear(x, join("mlp", plan_.up), plan_.width, plan_.mlp_bias, place);
     const int active = builder_.activation(up, "mlp.activation_fn", plan_.act, place);
-    return builder_.linear(active, "mlp.fc2", plan_.hidden, true, place);
+    return builder_.linear(active, join("mlp", plan_.down), plan_.hidden, plan_.mlp_bias, place);
 }
 
 int VitLayerBuilder::gated_mlp(int x) {
     const Place place = in_vision(place::mlp);
-    const int gate = builder_.linear(x, "mlp.gate_proj", plan_.width, true, place);
-    const int up = builder_.linear(x, "mlp.up_proj", plan_.width, true, place);
-    const int active = builder_.gated_activation(gate, up, "mlp.act_fn", Act::silu, place);
-    return builder_.linear(active, "mlp.down_proj", plan_.hidden, true, place);
+    const int gate = builder_.linear(x, "mlp.gate_proj", plan_.width, plan_.mlp_bias, place);
+    const int up = builder_.linear(x, "mlp.up_proj", plan_.width, plan_.mlp_bias, place);
+    const int active = builder_.gated_activation(gate, up, "mlp.act_fn", plan_.gated_act, place);
+    return builder_.linear(active, "mlp.down_proj", plan_.hidden, plan_.mlp_bias, place);
 }
 
 /// What the layer does with a sublayer's result before it adds it.
@@ -147,16 +198,16 @@ Block build_head(const VitPlan& plan, bool bare, bool teacher, std::int64_t labe
     const auto in_base = [&](std::string_view name) {
         return bare ? std::string(name) : join(plan.base, name);
     };
-    x = b.hold(b.norm(x, in_base("layernorm"), norms::layer));
+    x = b.hold(b.norm(x, in_base(plan.final_norm), norms::layer));
     for (const std::string_view name : {"weight", "bias"})
-        b.parameter_named(join(in_base("layernorm"), name)).component = kVision;
+        b.parameter_named(join(in_base(plan.final_norm), name)).component = kVision;
     const auto first_token = [&] {
         const int first = b.tensor("first_token", plan.hidden, Rows::images);
         b.op(OpKind::split, "first_token", place::head, {x}, {first});
         return first;
     };
     if (bare) {
-        int pooled = x;
+        int pooled = plan.rotates ? b.hold(first_token()) : x;
         if (plan.pooler) {
             pooled = b.linear(first_token(), "pooler.dense", plan.pooled, true, in_vision(place::head));
             pooled = b.hold(b.activation(pooled, "pooler.activation", plan.pooler_act, place::head));
@@ -193,7 +244,7 @@ void read_vit(ConfigReader& config, VitPlan& plan) {
     plan.channels = config.size("num_channels", kLargestCount);
     plan.patch = config.size("patch_size", kLargestCount);
     plan.image = config.size("image_size", kLargestCount);
-    plan.qkv_bias = config.flag("qkv_bias");
+    plan.q_bias = plan.k_bias = plan.v_bias = config.flag("qkv_bias");
     plan.act = config.activation("hidden_act");
     plan.dropout = config.probability("hidden_dropout_prob");
     plan.attention_dropout = config.probability("attention_probs_dropout_prob");
@@ -217,8 +268,13 @@ Result<Model> vit_family(const Family& family, const KeyTree& config, std::strin
     const bool teacher = chosen.ends_with("WithTeacher");
     const std::string base = bare ? std::string() : std::string(plan.base) + ".";
     Model model;
-    model.blocks.push_back(build_stem(plan));
-    model.blocks.push_back(VitLayerBuilder(plan).build());
+    if (plan.rotates)
+        for (const std::string_view table : {"cos", "sin"}) {
+            declare_tensor(model.shared, std::string(table), plan.hidden / plan.heads, Rows::one);
+            model.shared.back().times = plan.patches();
+        }
+    model.blocks.push_back(plan.rotates ? rotating_stem(plan, model.shared) : build_stem(plan));
+    model.blocks.push_back(VitLayerBuilder(plan, model.shared).build());
     model.blocks.push_back(build_head(plan, bare, teacher, labels, problem));
     model.sections.push_back({base, 0, {0}, 1});
     model.sections.push_back({base + std::string(plan.layers) + ".{}.", 0, {1}, plan.layer_count});
@@ -284,6 +340,35 @@ void configure_dinov2_with_registers(ConfigReader& config, VitPlan& plan) {
     plan.base = "dinov2_with_registers";
     plan.mask_token = true;
     plan.registers = config.count_or("num_register_tokens", 0);
+}
+
+void configure_dinov3_vit(ConfigReader& config, VitPlan& plan) {
+    plan.hidden = config.size("hidden_size");
+    plan.layer_count = config.size("num_hidden_layers", kLargestCount);
+    plan.heads = config.size("num_attention_heads", kLargestCount);
+    config.divides("hidden_size", plan.hidden, "num_attention_heads", plan.heads);
+    plan.width = config.size("intermediate_size");
+    plan.channels = config.size("num_channels", kLargestCount);
+    plan.patch = config.size("patch_size", kLargestCount);
+    plan.image = config.size("image_size", kLargestCount);
+    plan.act = plan.gated_act = config.activation("hidden_act");
+    plan.attention_dropout = config.probability("attention_dropout");
+    plan.drop_path = config.probability("drop_path_rate");
+    plan.q_bias = config.flag("query_bias");
+    plan.k_bias = config.flag("key_bias");
+    plan.v_bias = config.flag("value_bias");
+    plan.o_bias = config.flag("proj_bias");
+    plan.mlp_bias = config.flag("mlp_bias");
+    plan.gated = config.flag("use_gated_mlp");
+    plan.registers = config.count_or("num_register_tokens", 0);
+    plan.convolution = "embeddings.patch_embeddings";
+    plan.layers = "model.layer";
+    plan.first_norm = "norm1";
+    plan.second_norm = "norm2";
+    plan.final_norm = "norm";
+    plan.up = "up_proj";
+    plan.down = "down_proj";
+    plan.layer_scale = plan.softmax_in_dtype = plan.rotates = true;
 }
 
 }  // namespace membudget

@@ -24,7 +24,6 @@ struct VitPlan {
     std::optional<std::int64_t> registers;   ///< tokens beside the class token, without positions; a class
                                              ///< that knows them has their tensor even if there are none
     bool mask_token = false;                 ///< a parameter that only masked pretraining uses
-    bool qkv_bias = true;
     bool gated = false;                      ///< `gate_proj`, `up_proj`, `down_proj`
     bool layer_scale = false;                ///< a learned factor per channel after each sublayer
     bool softmax_in_dtype = false;           ///< the eager softmax keeps the type of the scores
@@ -34,6 +33,11 @@ struct VitPlan {
     bool pooler = false;                     ///< of the bare model
     std::int64_t pooled = 1;
     Act pooler_act = Act::tanh;
+    std::string_view convolution = "embeddings.patch_embeddings.projection", final_norm = "layernorm";
+    std::string_view up = "fc1", down = "fc2";  ///< of the network that is not gated
+    Act gated_act = Act::silu;
+    bool q_bias = true, k_bias = true, v_bias = true, o_bias = true, mlp_bias = true;
+    bool rotates = false;                    ///< DINOv3: no learned positions, queries and keys of patches rotate
     bool joins_mean = false;                 ///< the classifier reads class token and mean of patches
 
     [[nodiscard]] std::int64_t patches() const {
@@ -59,5 +63,6 @@ void configure_vit(ConfigReader& config, VitPlan& plan);
 void configure_deit(ConfigReader& config, VitPlan& plan);
 void configure_dinov2(ConfigReader& config, VitPlan& plan);
 void configure_dinov2_with_registers(ConfigReader& config, VitPlan& plan);
+void configure_dinov3_vit(ConfigReader& config, VitPlan& plan);
 
 }  // namespace membudget

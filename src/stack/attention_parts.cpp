@@ -14,6 +14,7 @@ bool rotated(const KernelCall& call, std::size_t input) {
 
 std::int64_t sequences_of(const KernelCall& call, std::size_t input) {
     if (call.attributes().packed) return 1;
+    if (call.attributes().windows > 0) return detail::checked_mul(call.extents.images, call.attributes().windows);
     return call.input_tensor(input).rows == Rows::patches ? call.extents.images : call.extents.batch;
 }
 
@@ -29,6 +30,11 @@ std::int64_t scores_numel(const KernelCall& call) {
 
 Ref flatten(KernelCall& call, Ref x, bool head_major) {
     return sequences_of(call, 0) > 1 && !head_major ? call.tape.copy(std::move(x)) : x;
+}
+
+Ref factor(KernelCall& call, const Ref& x, bool written) {
+    Ref narrow = call.tape.autocast() != nullptr ? call.tape.cast(x, *call.tape.autocast()) : x;
+    return flatten(call, std::move(narrow), written);
 }
 
 Tape::ViewGradient transposed_gradient(std::int64_t heads) {

@@ -17,6 +17,9 @@ namespace membudget::kernel {
 /// Heads are transposed before the sequence, so a batch of more than one cannot be flattened into
 /// batches of matrices without a copy; unless the tensor lies in memory head by head.
 [[nodiscard]] Ref flatten(KernelCall& call, Ref x, bool head_major = false);
+/// What a product of matrices gets of a tensor of heads: cast by autocast, then flattened into a batch of
+/// matrices; `written`: it lies in memory head by head.
+[[nodiscard]] Ref factor(KernelCall& call, const Ref& x, bool written = false);
 /// An input of the attention. The projection before the transposition wants gradients token by token,
 /// which arrive head by head.
 [[nodiscard]] Ref untransposed(KernelCall& call, std::size_t input);
@@ -73,7 +76,9 @@ void flash_package(KernelCall& call);
 
 /// DeBERTa's attention, and the scores of contents that it computes before positions are projected.
 void disentangled(KernelCall& call);
+void disentangled_joined(KernelCall& call);
 [[nodiscard]] Ref disentangled_scores(KernelCall& call);
+[[nodiscard]] Ref joined_scores(KernelCall& call);
 
 /// Where each image, or window of an image, attends to itself alone: runs `attend` for one after the other;
 /// false for other attentions.
@@ -85,6 +90,9 @@ void openai_gpt(KernelCall& call);
 void xglm(KernelCall& call);
 void returned(KernelCall& call);
 void mpnet(KernelCall& call);
+
+// kernels_windows.cpp
+void cosine(KernelCall& call);
 
 /// Runs the function of a class that writes attention out by itself; false when it has none for an
 /// eager kernel.

@@ -47,6 +47,22 @@ void clip(KernelCall& call);
 enum class Bounds { one, both };
 [[nodiscard]] Ref clamp(Tape& tape, const Ref& x, Bounds bounds);
 void drop_path(KernelCall& call);
+void zero_padding(KernelCall& call);
+
+// kernels_windows.cpp
+void pad(KernelCall& call);
+void roll(KernelCall& call);
+void window_mask(KernelCall& call);
+void window_bias(KernelCall& call);
+void merge_patches(KernelCall& call);
+
+// kernels_elementwise.cpp
+/// x / y, of which y has one number per row.
+[[nodiscard]] Ref divide(Tape& tape, const Ref& x, const Ref& y);
+/// x.norm(p=2, dim=-1, keepdim=True) of `rows` rows.
+[[nodiscard]] Ref row_norm(Tape& tape, const Ref& x, std::int64_t rows);
+/// A sum to `rows` numbers, whose gradient is expanded and read by the next op alone.
+[[nodiscard]] Ref row_sum(Tape& tape, const Ref& x, std::int64_t rows);
 /// torch.max or torch.min of x and a number: ties share the gradient [derivatives.yaml: maximum, minimum].
 [[nodiscard]] Ref bounded(Tape& tape, const Ref& x, const char* what);
 /// The activation xIELU (arXiv:2411.13010), whose two parameters are trained.
@@ -100,6 +116,7 @@ void shifted_logits_loss(KernelCall& call);
 void float_logits_loss(KernelCall& call);
 void masked_lm_loss(KernelCall& call);
 void small_loss(KernelCall& call);
+void span_loss(KernelCall& call);
 void classification_loss(KernelCall& call);
 
 // kernels_vision.cpp

@@ -64,7 +64,8 @@ Ref causal_mask_of_math(KernelCall& call) {
 
 /// A boolean mask becomes an additive one in the type of the query [attention.cpp convert_boolean_attn_mask].
 Ref mask_of_math(KernelCall& call) {
-    if (!has_mask(call) || &call.in(3).dtype() != &dtype::boolean) return has_mask(call) ? call.in(3) : Ref();
+    if (!has_mask(call)) return {};
+    if (&call.in(3).dtype() != &dtype::boolean) return call.tape.cast(call.in(3), computed_dtype(call));
     return call.tape.fresh(call.in(3).numel(), computed_dtype(call), "additive mask");
 }
 
@@ -125,6 +126,20 @@ void math(KernelCall& call) {
     call.out(0, tape.copy(std::move(out)));
 }
 
+/// A bias that is trained, for the memory-efficient kernel: its rows are padded to a multiple of 8, and its gradient,
+/// of all heads of all sequences, to one of 16 [attention.cpp preprocess_mask, pad_bias;
+/// cuda/attention_backward.cu _efficient_attention_backward].
+Ref aligned_bias(KernelCall& call, Ref bias) {
+    constexpr std::int64_t kForward = 8, kBackward = 16;
+    const std::int64_t keys = sequence_of(call, 1);
+    const auto aligned = [&](std::int64_t numel, std::int64_t to) {
+        return detail::checked_mul(numel / keys, detail::checked_mul(detail::ceil_div(keys, to), to));
+    };
+    const std::int64_t padded = aligned(bias.numel(), kForward);
+    if (padded > bias.numel()) bias = call.tape.repeat(std::move(bias), padded);
+    return call.tape.expand(std::move(bias), aligned(scores_numel(call), kBackward));
+}
+
 /// A fused kernel under a mask, or one that knows no groups: keys and values are repeated for all query
 /// heads first [transformers integrations/sdpa_attention.py use_gqa_in_sdpa], and the boolean mask becomes
 /// an additive one in each call [attention.cpp convert_boolean_attn_mask]; all of them are saved.
@@ -146,6 +161,7 @@ void ungrouped_attention(KernelCall& call, const Tape::FusedAttention& how) {
         mask = tape.fresh(pairs, computed_dtype(call), "additive mask");
     } else if (has_mask(call)) {
         mask = tape.cast(call.in(3), computed_dtype(call));
+        if (mask.requires_grad()) mask = aligned_bias(call, std::move(mask));
     }
     finish_fused(call, tape.fused_attention(call.in(0), std::move(k), std::move(v), mask,
                                             call.numel(call.output_tensor(0)), how));
@@ -256,7 +272,9 @@ bool padded(const KernelCall& call) {
 
 void additive_mask(KernelCall& call) {
     if (call.attributes().of_keys) return mask_of_keys(call);
-    if (call.attributes().form == AttentionForm::disentangled) return mask_of_products(call);
+    if (call.attributes().form == AttentionForm::disentangled ||
+        call.attributes().form == AttentionForm::disentangled_joined)
+        return mask_of_products(call);
     const std::int64_t pairs = pairs_of_mask(call);
     const std::int64_t numel = detail::checked_mul(call.extents.batch, pairs);
     if (call.attributes().packed)  // of all patches, whatever image they are of
@@ -325,8 +343,10 @@ void cpu_flash_attention(KernelCall& call) {
     if (run_form(call)) return;
     const OpAttributes& a = call.attributes();
     // The CPU's fused kernel has no dropout and one width of heads [sdp_utils_cpp.cpp use_flash_attention_cpp:
-    // check_for_dropout, check_head_dim_size_cpp].
-    if (values_differ(a) || broadcasts_heads(a) || (call.dropout >= 0 ? call.dropout : a.dropout) > 0) return math(call);
+    // check_for_dropout, check_head_dim_size_cpp], and no gradient of a mask [check_attn_mask_shape].
+    if (values_differ(a) || broadcasts_heads(a) || (call.dropout >= 0 ? call.dropout : a.dropout) > 0 ||
+        (has_mask(call) && call.in(3).requires_grad()))
+        return math(call);
     Tape::FusedAttention how;
     how.lse_numel = detail::checked_mul(call.rows(call.input_tensor(0)), a.heads);
     if (has_mask(call) || a.head_dim > kWidestGrouped) return ungrouped_attention(call, how);
@@ -335,7 +355,11 @@ void cpu_flash_attention(KernelCall& call) {
 }
 
 Ref early_scores(KernelCall& call) {
-    return call.attributes().form == AttentionForm::disentangled ? disentangled_scores(call) : Ref();
+    switch (call.attributes().form) {
+        case AttentionForm::disentangled: return disentangled_scores(call);
+        case AttentionForm::disentangled_joined: return joined_scores(call);
+        default: return {};
+    }
 }
 
 void eager_attention(KernelCall& call) {

@@ -11,12 +11,6 @@ namespace {
 
 using ViewGradient = Tape::ViewGradient;
 
-/// A factor of a product: cast by autocast, then flattened into a batch of matrices.
-Ref factor(KernelCall& call, const Ref& x) {
-    Ref narrow = call.tape.autocast() != nullptr ? call.tape.cast(x, *call.tape.autocast()) : x;
-    return flatten(call, std::move(narrow));
-}
-
 Ref product(KernelCall& call, const Ref& a, const Ref& b, std::int64_t numel) {
     Ref right = factor(call, b);
     Ref left = factor(call, a);
@@ -285,10 +279,13 @@ bool run_eager_form(KernelCall& call) {
         case AttentionForm::mimo: gpt_oss(call); return true;
         case AttentionForm::falcon: falcon(call); return true;
         case AttentionForm::disentangled: disentangled(call); return true;
+        case AttentionForm::disentangled_joined: disentangled_joined(call); return true;
         case AttentionForm::granite_swa: granite_swa(call); return true;
         case AttentionForm::openai_gpt: openai_gpt(call); return true;
         case AttentionForm::xglm: xglm(call); return true;
+        case AttentionForm::blip:
         case AttentionForm::returned: returned(call); return true;
+        case AttentionForm::cosine: cosine(call); return true;
         case AttentionForm::mpnet: mpnet(call); return true;
     }
     return false;

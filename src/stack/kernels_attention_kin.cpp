@@ -10,12 +10,6 @@ namespace membudget::kernel {
 
 namespace {
 
-/// What a product of matrices gets of a tensor of heads.
-Ref factor(KernelCall& call, const Ref& x, bool written = false) {
-    Ref narrow = call.tape.autocast() != nullptr ? call.tape.cast(x, *call.tape.autocast()) : x;
-    return flatten(call, std::move(narrow), written);
-}
-
 /// query @ key, where the key is looked at first.
 Ref scores_of(KernelCall& call, const Ref& query, const Ref& key, bool written = false) {
     Ref right = factor(call, key, written);
@@ -121,13 +115,13 @@ void xglm(KernelCall& call) {
 
 /// MPNet [models/mpnet/modeling_mpnet.py MPNetSelfAttention.forward].
 void mpnet(KernelCall& call) {
-    constexpr std::size_t kMask = 3, kBias = 4;
+    constexpr std::size_t kBias = 4;
     Tape& tape = call.tape;
     const auto [query, key, value] = untransposed_heads(call);
     Ref scores = scores_of(call, query, key);
     scores = tape.mul_scalar(scores);
     scores = tape.add_in_place(std::move(scores), call.in(kBias));
-    scores = tape.add(scores, call.in(kMask));
+    if (has_mask(call)) scores = tape.add(scores, call.in(3));
     Ref weights = tape.softmax(scores, softmax_dtype(call, scores));
     weights = drop_probabilities(call, std::move(weights));
     for (const Ref& local : {scores, weights}) call.hold_local(local);
@@ -135,7 +129,8 @@ void mpnet(KernelCall& call) {
     call.out(0, merge_heads(call, std::move(out)));
 }
 
-/// RoFormer [models/roformer/modeling_roformer.py RoFormerSelfAttention.forward], RemBERT.
+/// RoFormer [models/roformer/modeling_roformer.py RoFormerSelfAttention.forward], RemBERT; BLIP, whose layers keep the
+/// probabilities [models/blip/modeling_blip_text.py BlipTextSelfAttention.forward].
 void returned(KernelCall& call) {
     Tape& tape = call.tape;
     const auto [query, key, value] = untransposed_heads(call);
@@ -144,7 +139,10 @@ void returned(KernelCall& call) {
     if (has_mask(call)) scores = tape.add(scores, call.in(3));
     Ref weights = tape.softmax(scores, softmax_dtype(call, scores));
     weights = drop_probabilities(call, std::move(weights));
-    call.return_beside(weights);
+    if (call.attributes().form == AttentionForm::blip)
+        call.hold(weights);
+    else
+        call.return_beside(weights);
     Ref out = context(call, weights, value);
     call.out(0, merge_heads(call, std::move(out)));
 }

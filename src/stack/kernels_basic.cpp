@@ -148,20 +148,25 @@ void split(KernelCall& call) {
         return split_falcon(call);
     if (call.attributes().same) {
         Ref whole = call.inputs() > 0 ? call.in(0) : call.parameter(0);
+        if (call.attributes().unbound)  // its gradient comes in another layout
+            return call.out(0, call.tape.view(std::move(whole), Tape::ViewGradient::copy));
+        if (!call.attributes().sliced) return call.out(0, std::move(whole));
         // Sliced, all of it is a view of its own.
-        return call.out(0, call.attributes().sliced ? call.tape.view(std::move(whole)) : std::move(whole));
+        const std::int64_t numel = call.numel(call.output_tensor(0));
+        return call.out(0, numel < whole.numel() ? call.tape.slice(std::move(whole), numel)
+                                                 : call.tape.view(std::move(whole)));
     }
+    // `unbind` stacks the gradients head by head, and the projection wants them token by token.
+    Ref whole = call.in(0);
+    if (call.attributes().unbound) whole = call.tape.view(std::move(whole), Tape::ViewGradient::copy);
     if (call.attributes().sliced) {
         for (std::size_t i = 0; i < call.op.outputs.size(); ++i)
-            call.out(i, call.tape.slice(call.in(0), call.numel(call.output_tensor(i))));
+            call.out(i, call.tape.slice(whole, call.numel(call.output_tensor(i))));
         return;
     }
     std::vector<std::int64_t> numels;
     for (std::size_t i = 0; i < call.op.outputs.size(); ++i)
         numels.push_back(call.numel(call.output_tensor(i)));
-    // `unbind` stacks the gradients head by head, and the projection wants them token by token.
-    Ref whole = call.in(0);
-    if (call.attributes().unbound) whole = call.tape.view(std::move(whole), Tape::ViewGradient::copy);
     std::vector<Ref> parts = call.tape.chunk(std::move(whole), numels);
     for (std::size_t i = 0; i < parts.size(); ++i) call.out(i, std::move(parts[i]));
 }

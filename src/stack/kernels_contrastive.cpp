@@ -13,34 +13,6 @@ namespace {
 
 using ViewGradient = Tape::ViewGradient;
 
-/// x.sum(-1, keepdim=True): its gradient is expanded, and no op but the next reads it.
-Ref row_sum(Tape& tape, const Ref& x, std::int64_t rows) {
-    Ref out = tape.fresh(rows, x.dtype(), "sum");
-    Tape::NodeBuilder node(tape, "sum", {&x});
-    node.pass_view(0);
-    node.finish(out);
-    return out;
-}
-
-/// x / y, of which y has one number per row [derivatives.yaml: div.Tensor].
-Ref divide(Tape& tape, const Ref& x, const Ref& y) {
-    Ref out = tape.fresh(x.numel(), x.dtype(), "quotient");
-    Tape::NodeBuilder node(tape, "div", {&x, &y});
-    node.save(x);
-    node.save(y);
-    const std::int64_t bytes = byte_count(x.numel(), x.dtype());
-    // -grad * ((x / y) / y), then summed for each row.
-    const std::array<std::int16_t, 3> scratch{node.temp(bytes, "quotient"), node.temp(bytes, "quotient of quotient"),
-                                              node.temp(bytes, "negated grad")};
-    const std::int16_t product = node.temp(bytes, "grad product");
-    for (const std::int16_t temp : scratch) node.drop(temp);
-    node.grad(0);
-    node.grad(1, "reduced grad");
-    node.drop(product);
-    node.finish(out);
-    return out;
-}
-
 /// x over the root of the sum of its squares, written out [modeling_clip.py _get_vector_norm].
 Ref over_written_norm(Tape& tape, const Ref& x, std::int64_t rows) {
     Ref square = tape.square(x);
@@ -51,22 +23,8 @@ Ref over_written_norm(Tape& tape, const Ref& x, std::int64_t rows) {
     return divide(tape, x, root);
 }
 
-/// x over x.norm(p=2, dim=-1, keepdim=True) [FunctionsManual.cpp linalg_vector_norm_backward].
-Ref over_norm(Tape& tape, const Ref& x, std::int64_t rows) {
-    Ref norm = tape.fresh(rows, x.dtype(), "norm");
-    {
-        Tape::NodeBuilder node(tape, "norm", {&x});
-        node.save(x);
-        node.save(norm);
-        const std::int16_t quotient = node.temp(byte_count(x.numel(), x.dtype()), "quotient");
-        const std::int16_t zeros = node.temp(rows, "norms of zero");
-        node.grad(0);
-        node.drop(zeros);
-        node.drop(quotient);
-        node.finish(norm);
-    }
-    return divide(tape, x, norm);
-}
+/// x over x.norm(p=2, dim=-1, keepdim=True).
+Ref over_norm(Tape& tape, const Ref& x, std::int64_t rows) { return divide(tape, x, row_norm(tape, x, rows)); }
 
 /// Cross-entropy of texts given images, and of images given texts, halved
 /// [modeling_clip.py image_text_contrastive_loss].

@@ -1,5 +1,6 @@
 // Functions of one tensor that a few classes write out by themselves.
 
+#include <array>
 #include <cstdint>
 
 #include "stack/kernels.hpp"
@@ -67,10 +68,75 @@ Ref bounded(Tape& tape, const Ref& x, const char* what) {
     return out;
 }
 
+Ref row_sum(Tape& tape, const Ref& x, std::int64_t rows) {
+    Ref out = tape.fresh(rows, x.dtype(), "sum");
+    Tape::NodeBuilder node(tape, "sum", {&x});
+    node.pass_view(0);
+    node.finish(out);
+    return out;
+}
+
+/// [FunctionsManual.cpp linalg_vector_norm_backward]
+Ref row_norm(Tape& tape, const Ref& x, std::int64_t rows) {
+    Ref norm = tape.fresh(rows, x.dtype(), "norm");
+    Tape::NodeBuilder node(tape, "norm", {&x});
+    node.save(x);
+    node.save(norm);
+    const std::int16_t quotient = node.temp(byte_count(x.numel(), x.dtype()), "quotient");
+    const std::int16_t zeros = node.temp(rows, "norms of zero");
+    node.grad(0);
+    node.drop(zeros);
+    node.drop(quotient);
+    node.finish(norm);
+    return norm;
+}
+
+/// [derivatives.yaml: div.Tensor].
+Ref divide(Tape& tape, const Ref& x, const Ref& y) {
+    Ref out = tape.fresh(x.numel(), x.dtype(), "quotient");
+    Tape::NodeBuilder node(tape, "div", {&x, &y});
+    node.save(x);
+    node.save(y);
+    const std::int64_t bytes = byte_count(x.numel(), x.dtype());
+    // -grad * ((x / y) / y), then summed for each row.
+    const std::array<std::int16_t, 3> scratch{node.temp(bytes, "quotient"), node.temp(bytes, "quotient of quotient"),
+                                              node.temp(bytes, "negated grad")};
+    const std::int16_t product = node.temp(bytes, "grad product");
+    for (const std::int16_t temp : scratch) node.drop(temp);
+    node.grad(0);
+    node.grad(1, "reduced grad");
+    node.drop(product);
+    node.finish(out);
+    return out;
+}
+
+/// x.masked_fill_(mask, 0) of rows that are padding [derivatives.yaml: masked_fill]; the mask of padding is one
+/// number per row, of which the inverse and its truth are made
+/// [models/deberta_v2/modeling_deberta_v2.py ConvLayer.forward].
+void zero_padding(KernelCall& call) {
+    Tape& tape = call.tape;
+    const Ref x = call.in(0);
+    const std::int64_t rows = call.rows(call.input_tensor(0));
+    Ref padding;
+    {
+        const Ref inverse = tape.fresh(rows, call.extents.padding_mask ? dtype::int64 : dtype::fp32, "inverted mask");
+        padding = tape.fresh(rows, dtype::boolean, "padding");
+    }
+    Ref out = tape.alias_of_storage(x);
+    Tape::NodeBuilder node(tape, "masked_fill_", {&x});
+    node.save(padding);
+    node.grad(0, "masked grad");
+    node.finish(out);
+    call.hold_local(std::move(padding));
+    call.out(0, std::move(out));
+}
+
 void drop_path(KernelCall& call) {
     Tape& tape = call.tape;
     const Ref x = call.in(0);
-    const std::int64_t samples = call.input_tensor(0).rows == Rows::patches ? call.extents.images : call.extents.batch;
+    const Rows rows = call.input_tensor(0).rows;
+    const bool of_images = rows == Rows::patches || rows == Rows::images;
+    const std::int64_t samples = of_images ? call.extents.images : call.extents.batch;
     const Ref kept = tape.fresh(samples, x.dtype(), "kept samples");
     Ref scaled = tape.mul_scalar(x);
     call.out(0, tape.mul(std::move(scaled), kept));

@@ -155,7 +155,8 @@ Ref product(const LinearModule& module) {
             weight = call.tape.cast(std::move(weight), *call.tape.autocast());
         Ref x = module.x;
         // A cast fills the gaps.
-        if (call.attributes().strided && call.tape.autocast() == nullptr && call.extents.images > 1)
+        const bool gaps = call.attributes().strided && call.extents.images > 1;
+        if ((gaps || call.attributes().transposed) && call.tape.autocast() == nullptr)
             return linear_of_strided(call.tape, std::move(x), std::move(weight), module.bias(),
                                      {module.rows, module.in, module.out});
         return call.tape.linear(std::move(x), std::move(weight), module.bias(), module.rows, module.in, module.out);

@@ -1,6 +1,8 @@
 #include "stack/kernels.hpp"
 
+#include <array>
 #include <cstdint>
+#include <vector>
 
 #include "stack/attention_parts.hpp"
 
@@ -18,7 +20,7 @@ Ref shifted_cross_entropy(KernelCall& call, const Ref& logits) {
     Ref shifted = tape.slice(logits, rows * classes);
     if (batch > 1) shifted = tape.copy(std::move(shifted));
     Ref labels = batch > 1 ? tape.fresh(rows, dtype::int64, "shifted labels") : Ref();
-    return tape.cross_entropy(std::move(shifted), std::move(labels), rows, classes);
+    return tape.cross_entropy(shifted, std::move(labels), rows, classes);
 }
 
 }  // namespace
@@ -82,10 +84,30 @@ void float_logits_loss(KernelCall& call) {
 void masked_lm_loss(KernelCall& call) {
     call.keep_as_output(call.in(0));
     Ref logits = call.in(0);
+    if (call.attributes().shifted) return call.out(0, shifted_cross_entropy(call, logits));
     // `logits = logits.float()` [transformers loss/loss_utils.py ForMaskedLMLoss].
     if (call.attributes().widened) logits = call.tape.cast(std::move(logits), dtype::fp32);
     call.out(0, call.tape.cross_entropy(logits, Ref(), call.rows(call.input_tensor(0)),
                                         call.input_tensor(0).width));
+}
+
+void span_loss(KernelCall& call) {
+    Tape& tape = call.tape;
+    const Extents& e = call.extents;
+    const std::int64_t each = call.rows(call.input_tensor(0));
+    const std::array<std::int64_t, 2> numels{each, each};
+    std::array<Ref, 2> logits;
+    {
+        const std::vector<Ref> columns = tape.chunk(call.in(0), numels);
+        for (std::size_t i = 0; i < logits.size(); ++i) logits[i] = tape.copy(columns[i]);
+    }
+    std::array<Ref, 2> positions, losses;
+    for (Ref& position : positions) position = tape.fresh(e.batch, dtype::int64, "clamped positions");
+    for (std::size_t i = 0; i < logits.size(); ++i) {
+        call.keep_as_output(logits[i]);
+        losses[i] = tape.cross_entropy(logits[i], positions[i], e.batch, e.sequence);
+    }
+    call.out(0, tape.mul_scalar(tape.add(losses[0], losses[1])));
 }
 
 void classification_loss(KernelCall& call) {

@@ -76,6 +76,29 @@ void centred(KernelCall& call) {
     call.out(0, tape.cast(hidden, x.dtype()));
 }
 
+/// DebertaLayerNorm: (x - mean) / sqrt(mean((x - mean)^2) + eps) in fp32, cast; weight * that + bias.
+void divided(KernelCall& call) {
+    Tape& tape = call.tape;
+    const Ref x = call.in(0);
+    const std::int64_t rows = norm_rows(call);
+    Ref hidden = tape.cast(x, dtype::fp32);
+    const Ref mean = tape.mean(hidden, rows);
+    Ref square;
+    {
+        const Ref deviation = tape.sub(hidden, mean);
+        square = tape.square(deviation);
+    }
+    const Ref variance = tape.mean(square, rows);
+    square.reset();
+    {
+        const Ref deviation = tape.sub(hidden, mean);
+        const Ref root = tape.unary_saving_output(tape.add_scalar(variance), "sqrt");
+        hidden = divide(tape, deviation, root);
+    }
+    hidden = tape.cast(hidden, x.dtype());
+    call.out(0, tape.add(tape.mul(call.parameter(0), hidden), call.parameter(1)));
+}
+
 /// GemmaRMSNorm: (norm(x.float()) * (1 + weight.float())).type_as(x).
 void one_plus(KernelCall& call) {
     Tape& tape = call.tape;
@@ -177,6 +200,7 @@ void layer_norm(KernelCall& call) {
     if (call.attributes().listed) return each_head(call);
     if (call.attributes().norm == NormStyle::one_plus) return layer_norm_one_plus(call);
     if (call.attributes().norm == NormStyle::centred) return centred(call);
+    if (call.attributes().norm == NormStyle::divided) return divided(call);
     if (call.attributes().norm == NormStyle::wide_product) {  // OLMo
         const Ref x = call.in(0);
         Ref wide = call.tape.cast(x, dtype::fp32);
@@ -195,6 +219,7 @@ void hf_rms_norm(KernelCall& call) {
         case NormStyle::wide_product:
         case NormStyle::wide_weight: return wide_product(call);
         case NormStyle::centred: return centred(call);
+        case NormStyle::divided: return divided(call);
         case NormStyle::one_plus: return one_plus(call);
         case NormStyle::t5: return t5(call);
         case NormStyle::no_weight: return without_weight(call);

@@ -236,6 +236,22 @@ void rotate_halves_promoted(KernelCall& call, const Ref& q, const Ref& k) {
     call.out(1, call.tape.cast(k_rotated, k.dtype()));
 }
 
+/// DINOv3 [models/dinov3_vit/modeling_dinov3_vit.py apply_rotary_pos_emb]: class and register tokens are split off,
+/// and concatenated again.
+void rotate_patches(KernelCall& call, const Ref& q, const Ref& k) {
+    Tape& tape = call.tape;
+    const std::int64_t images = sequences_of(call, 0);
+    const std::int64_t width = q.numel() / call.rows(call.input_tensor(0));
+    const std::int64_t patches = detail::checked_mul(detail::checked_mul(images, call.rows(call.input_tensor(2))), width);
+    const std::array<std::int64_t, 2> numels{q.numel() - patches, patches};
+    std::vector<Ref> q_parts = tape.chunk(q, numels);
+    std::vector<Ref> k_parts = tape.chunk(k, numels);
+    q_parts[1] = rotate(tape, q_parts[1], call.in(2), call.in(3));
+    k_parts[1] = rotate(tape, k_parts[1], call.in(2), call.in(3));
+    call.out(0, tape.cat(q_parts));
+    call.out(1, tape.cat(k_parts));
+}
+
 /// Latent attention: the last `rotary_dim` of each query head, and the one key of all heads, rotate.
 void rotate_latent(KernelCall& call) {
     Tape& tape = call.tape;
@@ -324,6 +340,7 @@ void hf_rotary(KernelCall& call) {
         call.out(1, rotate_chunks(call.tape, k, call.in(2), call.in(3)));
         return;
     }
+    if (rotation == Rotation::of_patches) return rotate_patches(call, q, k);
     if (rotation == Rotation::pairs) return rotate_pairs(call, q, k);
     if (rotation == Rotation::pairs_cast) return rotate_pairs_cast(call, q, k);
     if (rotation == Rotation::sinusoids) return rotate_sinusoids(call, q, k);
@@ -392,6 +409,14 @@ void rotary_tables(KernelCall& call) {
     const Dtype& type = wide ? dtype::fp32 : call.activation_dtype();
     if (rotation == Rotation::sinusoids)  // of a parameter that is frozen
         return call.out(0, tape.fresh(numel, call.parameter(0).dtype(), "sine and cosine"));
+    if (rotation == Rotation::of_patches) {  // [models/dinov3_vit DINOv3ViTRopePositionEmbedding.forward]
+        const Ref angles = tape.fresh(numel, dtype::fp32, "angles");
+        const Ref cosine = tape.fresh(numel, dtype::fp32, "cosine");
+        const Ref sine = tape.fresh(numel, dtype::fp32, "sine");
+        call.out(0, tape.cast(cosine, type));
+        call.out(1, tape.cast(sine, type));
+        return;
+    }
     if (rotation == Rotation::pairs_apart || rotation == Rotation::pairs_apart_promoted) {
         // One gathered table, sine and cosine of half its width each [modeling_gptj.py].
         const Ref both = tape.fresh(numel, type, "sine and cosine");

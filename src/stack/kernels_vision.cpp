@@ -74,7 +74,34 @@ void concat(KernelCall& call) {
     call.out(0, tape.cat(parts));
 }
 
+namespace {
+
+/// (x * mask).sum(dim=1) / mask.sum(dim=1): a batch without padding has a mask of its own
+/// [transformers models/modernbert/modeling_modernbert.py ModernBertForSequenceClassification.forward].
+Ref mean_of_tokens(KernelCall& call) {
+    Tape& tape = call.tape;
+    const Ref x = call.in(0);
+    const std::int64_t rows = call.rows(call.input_tensor(0));
+    const Ref mask = call.extents.padding_mask ? tape.borrow(rows, dtype::int64, false)
+                                               : tape.fresh(rows, dtype::boolean, "mask");
+    Ref product = tape.fresh(x.numel(), x.dtype(), "tokens without padding");
+    {
+        Tape::NodeBuilder node(tape, "mul", {&x});
+        node.save(mask);
+        node.grad(0);
+        node.finish(product);
+    }
+    Ref sum = row_sum(tape, product, call.numel(call.output_tensor(0)));
+    product.reset();
+    const Ref count = tape.fresh(call.extents.batch, dtype::int64, "tokens of each sequence");
+    call.hold(mask);
+    return tape.mul_scalar(std::move(sum));
+}
+
+}  // namespace
+
 void mean_patches(KernelCall& call) {
+    if (call.attributes().masked) return call.out(0, mean_of_tokens(call));
     call.out(0, call.tape.mean(call.in(0), call.numel(call.output_tensor(0))));
 }
 

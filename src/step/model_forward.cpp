@@ -72,6 +72,16 @@ void ModelPass::note_makers(std::size_t index) {
         if (visit.run->makes_shared(i)) maker_[i] = static_cast<int>(index);
 }
 
+/// A block has made a shared tensor that another one had made: the name is bound anew.
+void ModelPass::rebind_shared(std::size_t index, std::vector<Event>& events) {
+    Visit& visit = *visits_[index];
+    for (std::size_t i = 0; i < shared_.size(); ++i) {
+        if (maker_[i] < 0 || !visit.run->makes_shared(i) || !visit.run->holds_shared(i)) continue;
+        if (maker_[i] != static_cast<int>(index)) maker_of(i).drop_shared(events, i);
+        maker_[i] = static_cast<int>(index);
+    }
+}
+
 std::size_t ModelPass::visit(const Layer& layer, std::size_t run_index, const BlockInput& input,
                              bool keep_input) {
     auto made = std::make_unique<Visit>();
@@ -105,6 +115,7 @@ std::size_t ModelPass::visit(const Layer& layer, std::size_t run_index, const Bl
     }
     made->run->end_autocast(made->autocast_end);
     visits_.push_back(std::move(made));
+    rebind_shared(visits_.size() - 1, visits_.back()->forward);
     note_makers(visits_.size() - 1);
     return visits_.size() - 1;
 }
@@ -214,6 +225,7 @@ void ModelPass::forward_end(std::size_t run_index, const BlockInput& last, std::
     communication_.before_forward(one, first);
     communication_.after_forward(one, first);
     end.run->forward(first, 0, base_end);
+    rebind_shared(visits_.size() - 1, first);
     if (base_end == loss) note_makers(visits_.size() - 1);
     end_of_chain(names);
     BlockRun::drop_beside(last, names, job_.backend);

@@ -76,6 +76,7 @@ private:
     [[nodiscard]] bool is_leaf(std::size_t shared) const;
     [[nodiscard]] bool reads_first(const Run& run);
     void note_makers(std::size_t visit);
+    void rebind_shared(std::size_t visit, std::vector<Event>& events);
     void end_of_chain(std::vector<Event>& events);
     void drop_name(std::size_t shared, std::vector<Event>& events);
     void drop_shared_of(std::size_t group, std::vector<Event>& events);

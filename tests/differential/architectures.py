@@ -129,7 +129,7 @@ def bert(d: Dims, **more: Any) -> Config:
     }
 
 
-def _distilbert(d: Dims) -> Config:
+def distilbert(d: Dims) -> Config:
     return {
         "dim": d.hidden,
         "hidden_dim": 4 * d.hidden,
@@ -138,6 +138,22 @@ def _distilbert(d: Dims) -> Config:
         "vocab_size": d.vocab,
         "dropout": d.dropout,
         "attention_dropout": d.dropout,
+    }
+
+
+def modernbert(d: Dims) -> Config:
+    return {
+        "hidden_size": d.hidden,
+        "intermediate_size": d.intermediate,
+        "num_hidden_layers": d.layers,
+        "num_attention_heads": d.heads,
+        "vocab_size": d.vocab,
+        "local_attention": 64,
+        "pad_token_id": 0,
+        "bos_token_id": 1,
+        "eos_token_id": 2,
+        "cls_token_id": 1,
+        "sep_token_id": 2,
     }
 
 
@@ -326,7 +342,7 @@ def _clip_inputs(d: Dims) -> Inputs:
     }
 
 
-def _llava(d: Dims) -> Config:
+def llava(d: Dims) -> Config:
     return {
         "text_config": {"model_type": "llama", **llama(d)},
         "vision_config": {"model_type": "clip_vision_model", **_vit(d)},
@@ -335,7 +351,7 @@ def _llava(d: Dims) -> Config:
     }
 
 
-def _llava_inputs(d: Dims) -> Inputs:
+def llava_inputs(d: Dims) -> Inputs:
     patches = (d.image // d.patch) ** 2
     shape = [d.batch, d.seq + patches]
     return {
@@ -345,7 +361,7 @@ def _llava_inputs(d: Dims) -> Inputs:
     }
 
 
-def _gemma3_image(d: Dims) -> Config:
+def gemma3_image(d: Dims) -> Config:
     text = with_head_dim(d, sliding_window=64, query_pre_attn_scalar=d.head_dim)
     text["layer_types"] = ["sliding_attention", "full_attention"] * (d.layers // 2)
     return {
@@ -356,7 +372,7 @@ def _gemma3_image(d: Dims) -> Config:
     }
 
 
-def _gemma3_image_inputs(d: Dims) -> Inputs:
+def gemma3_image_inputs(d: Dims) -> Inputs:
     shape = [d.batch, d.seq]
     places = [1, 5]
     return {
@@ -429,7 +445,7 @@ ARCHITECTURES: dict[str, Architecture] = {
     "smollm3": Architecture("SmolLM3ForCausalLM", "decoder", llama),
     "bert": Architecture("BertForMaskedLM", "encoder", bert, dropout=True, lora_targets=("query", "value")),
     "roberta": Architecture("RobertaForMaskedLM", "encoder", bert, dropout=True),
-    "distilbert": Architecture("DistilBertForMaskedLM", "encoder", _distilbert, dropout=True),
+    "distilbert": Architecture("DistilBertForMaskedLM", "encoder", distilbert, dropout=True),
     "albert": Architecture(
         "AlbertForMaskedLM", "encoder", lambda d: bert(d, embedding_size=d.hidden // 2), checkpointing=False
     ),
@@ -442,23 +458,7 @@ ARCHITECTURES: dict[str, Architecture] = {
         lambda d: bert(d, relative_attention=True, pos_att_type=["p2c", "c2p"], type_vocab_size=0),
         attention=("eager",),
     ),
-    "modernbert": Architecture(
-        "ModernBertForMaskedLM",
-        "encoder",
-        lambda d: {
-            "hidden_size": d.hidden,
-            "intermediate_size": d.intermediate,
-            "num_hidden_layers": d.layers,
-            "num_attention_heads": d.heads,
-            "vocab_size": d.vocab,
-            "local_attention": 64,
-            "pad_token_id": 0,
-            "bos_token_id": 1,
-            "eos_token_id": 2,
-            "cls_token_id": 1,
-            "sep_token_id": 2,
-        },
-    ),
+    "modernbert": Architecture("ModernBertForMaskedLM", "encoder", modernbert),
     "t5": Architecture("T5ForConditionalGeneration", "encoder-decoder", t5, attention=("eager",), dropout=True),
     "t5-gated": Architecture(
         "T5ForConditionalGeneration",
@@ -527,9 +527,9 @@ ARCHITECTURES: dict[str, Architecture] = {
     ),
     "clip": Architecture("CLIPModel", "vision-text", _clip, _clip_inputs, padding_mask=False),
     "siglip": Architecture("SiglipModel", "vision-text", _siglip, _clip_inputs, padding_mask=False),
-    "llava": Architecture("LlavaForConditionalGeneration", "vision-text", _llava, _llava_inputs, padding_mask=False),
+    "llava": Architecture("LlavaForConditionalGeneration", "vision-text", llava, llava_inputs, padding_mask=False),
     "gemma3-image": Architecture(
-        "Gemma3ForConditionalGeneration", "vision-text", _gemma3_image, _gemma3_image_inputs,
+        "Gemma3ForConditionalGeneration", "vision-text", gemma3_image, gemma3_image_inputs,
         padding_mask=False,
         tracker="dispatch",  # under the profiler what torch.vmap has made of masks is never freed
     ),

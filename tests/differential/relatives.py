@@ -6,7 +6,25 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
-from architectures import Config, Dims, Inputs, bart, bert, image_inputs, latent, llama, t5, vit_classes, with_head_dim
+from architectures import (
+    Config,
+    Dims,
+    Inputs,
+    bart,
+    bert,
+    distilbert,
+    gemma3_image,
+    gemma3_image_inputs,
+    image_inputs,
+    latent,
+    llama,
+    llava,
+    llava_inputs,
+    modernbert,
+    t5,
+    vit_classes,
+    with_head_dim,
+)
 
 CPU_OPTIMIZER: dict[str, Any] = {"name": "AdamW", "implementation": "for-loop", "options": {}}
 SGD: dict[str, Any] = {"name": "SGD", "implementation": "for-loop", "options": {"lr": 0.001}}
@@ -25,6 +43,9 @@ class Family:
     padding: bool = True
     dropout: bool = False
     lora: bool = False
+    tracker: str = "profiler"
+    pooled_loss: bool = False  # the class computes none
+    wide: bool = False  # the class computes in fp32 alone
 
 
 # Sizes and training of each form; dropout where the class has it, masks where it takes them.
@@ -47,6 +68,67 @@ ADAPTED: tuple[dict[str, Any], dict[str, Any]] = (
 )
 
 
+def relative_positions(d: Dims, **more: Any) -> Config:
+    """DeBERTa, in one form with one kind of scores of positions alone."""
+    kinds = ["p2c"] if d.batch == 2 else ["c2p", "p2c"]
+    return bert(d, relative_attention=True, pos_att_type=kinds, type_vocab_size=0, max_relative_positions=128, **more)
+
+
+def token_labels(d: Dims) -> Inputs:
+    """A class of each token."""
+    shape = [d.batch, d.seq]
+    return {"input_ids": {"shape": shape, "low": 3, "high": d.vocab}, "labels": {"shape": shape, "high": 3}}
+
+
+def spans(d: Dims) -> Inputs:
+    """The first and the last token of an answer."""
+    positions = {"shape": [d.batch], "high": d.seq}
+    ids = {"shape": [d.batch, d.seq], "low": 3, "high": d.vocab}
+    return {"input_ids": ids, "start_positions": positions, "end_positions": positions}
+
+
+def next_sentence(d: Dims) -> Inputs:
+    """One of two classes of each sequence."""
+    ids = {"shape": [d.batch, d.seq], "low": 3, "high": d.vocab}
+    return {"input_ids": ids, "labels": {"shape": [d.batch], "high": 2}}
+
+
+def blip(d: Dims) -> Config:
+    """Images and texts of other numbers of heads."""
+    text = bert(d) | {"encoder_hidden_size": d.hidden, "bos_token_id": 1, "sep_token_id": 2}
+    vision = {**vit_classes(d), "patch_size": 16, "attention_dropout": d.dropout}
+    del vision["num_labels"]
+    return {"text_config": text | {"num_attention_heads": 8}, "vision_config": vision}
+
+
+def captions(d: Dims) -> Inputs:
+    """An image and what is said of it."""
+    ids = {"shape": [d.batch, d.seq], "low": 3, "high": d.vocab}
+    return {"pixel_values": {"shape": [d.batch, 3, d.image, d.image]}, "input_ids": ids, "labels": ids}
+
+
+def siglip_tower(d: Dims, config: Config) -> Config:
+    """The same over SigLIP's tower, whose pool nothing reads."""
+    vision = config["vision_config"] | {"model_type": "siglip_vision_model", "vision_use_head": d.batch == 3}
+    return config | {"vision_config": vision}
+
+
+def swin(d: Dims) -> Config:
+    """Three stages, of which some grids are padded to whole windows, and one has an odd side."""
+    return {
+        "image_size": 224 if d.batch == 3 else 200,
+        "patch_size": 8,
+        "embed_dim": 64,
+        "depths": [2, 4, 2],
+        "num_heads": [2, 4, 8],
+        "window_size": 7,
+        "hidden_dropout_prob": d.dropout,
+        "attention_probs_dropout_prob": d.dropout,
+        "drop_path_rate": 0.1 if d.dropout > 0 else 0.0,
+        "num_labels": 10,
+    }
+
+
 FAMILIES: dict[str, Family] = {
     # Encoders.
     "mpnet": Family("MPNetForMaskedLM", bert, eager_only=True, checkpointing=False, dropout=True),
@@ -58,6 +140,52 @@ FAMILIES: dict[str, Family] = {
         dropout=True,
     ),
     "roformer": Family("RoFormerForMaskedLM", bert, eager_only=True, dropout=True),
+    "deberta": Family("DebertaForMaskedLM", relative_positions, eager_only=True, dropout=True, wide=True),
+    "deberta-v2-conv": Family(
+        "DebertaV2ForMaskedLM",
+        lambda d: relative_positions(d, position_buckets=64, norm_rel_ebd="layer_norm", share_att_key=True)
+        | {"conv_kernel_size": 3, "conv_act": "gelu" if d.batch == 1 else "tanh"},
+        eager_only=True,
+        dropout=True,
+    ),
+    # What encoders are fine-tuned for.
+    "bert-tokens": Family(
+        "BertForTokenClassification", lambda d: bert(d, num_labels=9), token_labels, padding=False, dropout=True
+    ),
+    "bert-spans": Family("BertForQuestionAnswering", bert, spans, padding=False, dropout=True),
+    "bert-next": Family("BertForNextSentencePrediction", bert, next_sentence, padding=False, dropout=True),
+    "distilbert-spans": Family(
+        "DistilBertForQuestionAnswering",
+        lambda d: distilbert(d) | {"qa_dropout": d.dropout},
+        spans,
+        padding=False,
+        dropout=True,
+    ),
+    "distilbert-classes": Family(
+        "DistilBertForSequenceClassification",
+        lambda d: distilbert(d) | {"seq_classif_dropout": d.dropout},
+        next_sentence,
+        padding=False,
+        dropout=True,
+    ),
+    "mpnet-classes": Family(
+        "MPNetForSequenceClassification",
+        bert,
+        next_sentence,
+        eager_only=True,
+        checkpointing=False,
+        padding=False,
+        dropout=True,
+    ),
+    "modernbert-tokens": Family(
+        "ModernBertForTokenClassification", lambda d: modernbert(d) | {"num_labels": 9}, token_labels, padding=False
+    ),
+    "modernbert-mean": Family(
+        "ModernBertForSequenceClassification",
+        lambda d: modernbert(d) | {"classifier_pooling": "mean", "num_labels": 3},
+        next_sentence,
+        padding=False,
+    ),
     # Decoders.
     "seed-oss": Family("SeedOssForCausalLM", lambda d: with_head_dim(d, attention_dropout=d.dropout), dropout=True),
     "ernie4-5": Family("Ernie4_5ForCausalLM", with_head_dim),
@@ -160,6 +288,69 @@ FAMILIES: dict[str, Family] = {
     "blenderbot-small": Family("BlenderbotSmallForConditionalGeneration", bart, dropout=True),
     "mbart": Family("MBartForConditionalGeneration", bart, dropout=True),
     # Images.
+    "swinv2": Family(
+        "Swinv2ForImageClassification",
+        lambda d: swin(d) | {"image_size": 256 if d.batch == 3 else 192, "window_size": 8},
+        lambda d: image_inputs(replace(d, image=256 if d.batch == 3 else 192)),
+        padding=False,
+        checkpointing=False,
+        dropout=True,
+        eager_only=True,
+    ),
+    "blip": Family("BlipForConditionalGeneration", blip, captions, padding=False, dropout=True, eager_only=True),
+    "llava-features": Family(
+        "LlavaForConditionalGeneration",
+        lambda d: llava(d) | {"vision_feature_layer": [0, 1, -1] if d.batch == 3 else [-2, 1]},
+        llava_inputs,
+        padding=False,
+    ),
+    "convnext": Family(
+        "ConvNextForImageClassification",
+        lambda d: {
+            "image_size": 128,
+            "patch_size": 4,
+            "hidden_sizes": [48, 96, 192],
+            "depths": [1, 2, 1],
+            "num_stages": 3,
+            "drop_path_rate": d.dropout,
+            "layer_scale_init_value": 0.0 if d.batch == 2 else 1e-6,
+            "num_labels": 10,
+        },
+        image_inputs,
+        padding=False,
+        checkpointing=False,
+        eager_only=True,
+        dropout=True,
+    ),
+    "llava-siglip": Family(
+        "LlavaForConditionalGeneration",
+        lambda d: siglip_tower(d, llava(d)) | {"vision_feature_select_strategy": "full"},
+        llava_inputs,
+        padding=False,
+    ),
+    "gemma3-pool": Family(
+        "Gemma3ForConditionalGeneration",
+        lambda d: siglip_tower(d, gemma3_image(replace(d, layers=2))),
+        gemma3_image_inputs,
+        padding=False,
+        tracker="dispatch",
+    ),
+    "dinov3": Family(
+        "DINOv3ViTModel",
+        lambda d: vit_classes(d, patch_size=16, num_register_tokens=4, use_gated_mlp=d.batch == 3),
+        lambda d: {"pixel_values": image_inputs(d)["pixel_values"]},
+        padding=False,
+        pooled_loss=True,
+    ),
+    "swin": Family(
+        "SwinForImageClassification",
+        swin,
+        lambda d: image_inputs(replace(d, image=224 if d.batch == 3 else 200)),
+        padding=False,
+        checkpointing=False,
+        dropout=True,
+        lora=True,
+    ),
     "dinov2-registers": Family(
         "Dinov2WithRegistersForImageClassification",
         lambda d: vit_classes(d, mlp_ratio=4, drop_path_rate=0.1 if d.batch == 2 else 0.0),
@@ -174,7 +365,7 @@ def _case(name: str, family: Family, form: tuple[dict[str, Any], dict[str, Any]]
     dims = replace(DIMS, **sizes)
     if not family.dropout:
         dims = replace(dims, dropout=0.0)
-    if family.inputs(dims) is not None:
+    if "pixel_values" in (family.inputs(dims) or {}):
         dims = replace(dims, batch=max(2, dims.batch))  # of one image, what is expanded for each is not summed
     chosen = {"attn_implementation": "sdpa", "keep_outputs": True, "batch": dims.batch, "seq": dims.seq} | training
     if family.eager_only:
@@ -183,7 +374,13 @@ def _case(name: str, family: Family, form: tuple[dict[str, Any], dict[str, Any]]
         chosen["checkpointing"] = "none"
     if not family.padding:
         chosen["padding_mask"] = False
+    if family.pooled_loss:
+        chosen["loss"] = {"name": "pooled-mean"}
+    if family.wide:
+        chosen |= {"param_dtype": "float32", "autocast": None}
     case = {"architecture": name, "model": family.model, "config": family.config(dims), "training": chosen}
+    if family.tracker != "profiler":
+        case["tracker"] = family.tracker
     inputs = family.inputs(dims)
     return case | ({} if inputs is None else {"inputs": inputs})
 

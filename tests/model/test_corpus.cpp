@@ -66,17 +66,21 @@ std::string known_name(const std::string& name, const Parameter& parameter, cons
 
 Tensors tensors_of(const Model& model, const Tensors& inventory) {
     Tensors out;
-    std::map<std::string, std::vector<std::int64_t>> joined;  // pieces of one tensor of the inventory
+    struct Joined {
+        std::string name;  ///< of the first piece; layers of several kinds have it again
+        std::vector<std::int64_t> shape;
+    };
+    std::map<std::string, Joined> joined;  // pieces of one tensor of the inventory
     model.for_each_parameter(
         [&](const std::string& name, const Parameter& parameter, std::int64_t copies) {
             const std::string known = known_name(name, parameter, inventory);
             std::vector<std::int64_t> shape = parameter.shape;
             if (known == pattern_of(parameter.checkpoint_name)) {
-                const auto [it, first] = joined.try_emplace(parameter.checkpoint_name, shape);
-                if (!first) {
-                    out.erase({known, it->second});
-                    it->second.front() += shape.front();
-                    shape = it->second;
+                const auto [it, first] = joined.try_emplace(parameter.checkpoint_name, Joined{name, shape});
+                if (!first && it->second.name != name) {
+                    out.erase({known, it->second.shape});
+                    it->second.shape.front() += shape.front();
+                    shape = it->second.shape;
                 }
             }
             out[{known, shape}] += copies;
