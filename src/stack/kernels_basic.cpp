@@ -126,8 +126,8 @@ void split_falcon(KernelCall& call) {
     const OpAttributes& a = call.attributes();
     const Ref fused = call.in(0);
     const std::int64_t whole = call.numel(call.output_tensor(0));
-    const bool spread = call.output_tensor(1).width == call.output_tensor(0).width;
-    const bool copied = spread && a.kv_heads > 1 && a.kv_heads < a.heads;
+    const bool spread = call.output_tensor(1).width == call.output_tensor(0).width && a.kv_heads < a.heads;
+    const bool copied = spread && a.kv_heads > 1;
     std::vector<Ref> parts{tape.slice(fused, whole)};
     for (int i = 0; i < 2; ++i) {
         Ref indexed = tape.fresh(whole / a.heads * a.kv_heads, fused.dtype(), "indexed heads");
@@ -136,10 +136,9 @@ void split_falcon(KernelCall& call) {
         node.finish(indexed);
         parts.push_back(std::move(indexed));
     }
-    if (copied) {
-        parts[0] = tape.copy(std::move(parts[0]));
-        for (std::size_t i = 1; i < 3; ++i) parts[i] = tape.repeat(std::move(parts[i]), whole);
-    }
+    if (copied) parts[0] = tape.copy(std::move(parts[0]));
+    for (std::size_t i = 1; i < 3 && spread; ++i)  // one for all heads stays a view of one
+        parts[i] = copied ? tape.repeat(std::move(parts[i]), whole) : tape.expand(std::move(parts[i]), whole);
     for (std::size_t i = 0; i < 3; ++i) call.out(i, std::move(parts[i]));
 }
 

@@ -99,6 +99,22 @@ Pointers registered(const Block& block) {
     return out;
 }
 
+/// The sections in the order in which the class registers them: towers and what projects their features come before
+/// the text, whose embeddings run first [models/llava/modeling_llava.py LlavaModel.__init__].
+std::vector<const Section*> registered(const Model& model) {
+    std::vector<const Section*> out;
+    for (const Section& section : model.sections) out.push_back(&section);
+    std::stable_partition(out.begin(), out.end(), [&](const Section* section) {
+        const Block& block = model.blocks[static_cast<std::size_t>(section->pattern.front())];
+        if (block.parameters.empty()) return false;
+        const std::string name = section->prefix + block.parameters.front().name;
+        constexpr std::string_view kSeen[] = {"vision", "visual", "multi_modal_projector"};
+        return std::any_of(std::begin(kSeen), std::end(kSeen),
+                           [&](std::string_view word) { return name.find(word) != std::string::npos; });
+    });
+    return out;
+}
+
 /// What the job chooses for a slot without a type of its own, unless it holds codes.
 const Dtype* precision_dtype(const Job& job, const StateSlot& slot) {
     return slot.dtype == nullptr && !slot.quantized ? job.precision.states : nullptr;
@@ -356,7 +372,8 @@ void StateBooks::temporaries(std::vector<Event>& events, bool fallback) {
     const OptimizerImplementation* const used =
         fallback ? job_.optimizer.fallback_implementation : job_.optimizer.implementation;
     const bool carries = used != nullptr && used->tensor_scratch != nullptr;
-    for (const Section& section : job_.model->sections) {
+    for (const Section* const each : registered(*job_.model)) {
+        const Section& section = *each;
         // What one tensor carries meets the next one's scratch, also from copy to copy of a block.
         const std::int64_t copies = std::min<std::int64_t>(section.count, carries ? 2 : 1);
         for (std::int64_t copy = 0; copy < copies; ++copy)

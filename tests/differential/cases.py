@@ -267,10 +267,31 @@ def narrow_autocast() -> list[dict[str, Any]]:
     ]
 
 
+def other_draws() -> list[dict[str, Any]]:
+    """What draws of other seeds found, and this one's do not have."""
+    dims = Dims(hidden=256, intermediate=704, layers=4, heads=8, kv_heads=1, vocab=2000, batch=2, seq=128, image=32)
+    slow = OPTIMIZERS[2][1]
+    mixed = {"autocast": "bfloat16", "attn_implementation": "eager", "optimizer": slow}
+    forms = [
+        ("falcon7", 0.0, {"attn_implementation": "sdpa"}),
+        ("falcon7", 0.0, {"attn_implementation": "sdpa", "autocast": "bfloat16", "checkpointing": "non_reentrant"}),
+        ("falcon", 0.0, {"attn_implementation": "eager", "use_cache": True, "padding_mask": True}),
+        ("t5", 0.1, {"attn_implementation": "eager", "checkpointing": "reentrant", "optimizer": slow}),
+        ("t5-gated", 0.0, mixed | {"checkpointing": "non_reentrant"}),
+        ("t5-gated", 0.0, mixed | {"checkpointing": "reentrant"}),
+        ("gpt2", 0.1, mixed | {"frozen": ["wte"]}),
+        ("llava", 0.0, {"attn_implementation": "sdpa", "param_dtype": "bfloat16", "optimizer": slow}),
+    ]
+    return [
+        {"name": f"other-{number}"} | make_case(architecture, Dims(**(vars(dims) | {"dropout": dropout})), training)
+        for number, (architecture, dropout, training) in enumerate(forms)
+    ]
+
+
 def all_cases(seed: int) -> list[dict[str, Any]]:
     """What `record.py` runs."""
     tables = [vision_language, towers_of_tiles, mixtures, relatives]
-    by_hand = [adapters, stacks, losses, towers, offloads, narrow_autocast, *tables]
+    by_hand = [adapters, stacks, losses, towers, offloads, narrow_autocast, other_draws, *tables]
     return draw(seed) + [case for make in by_hand for case in make()]
 
 
