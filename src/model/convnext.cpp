@@ -134,12 +134,7 @@ Block head(const ConvNextPlan& plan, const Parts& parts, const std::string& base
     b.op(OpKind::mean_patches, "mean", place::head, {x}, {mean});
     b.norm_weights(base + "layernorm", width, norms::layer, kVision);
     const int pooled = b.hold(b.norm(mean, base + "layernorm", norms::layer));
-    b.end_base_model();
-    if (base.empty())
-        b.op(OpKind::pooler_loss, "loss", place::loss, {pooled}, {b.tensor("loss", 1, Rows::one)});
-    else
-        classification_loss(b, b.hold(b.linear(pooled, "classifier", parts.labels(), true, place::head)), parts.problem());
-    return std::move(b).finish(-1);
+    return pooled_end(std::move(b), pooled, base.empty(), parts);
 }
 
 void describe(Parts& parts, const ConvNextPlan& plan) {

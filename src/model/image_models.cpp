@@ -36,6 +36,15 @@ void resnet_layer(BlockBuilder& b, std::int64_t in, std::int64_t out, std::int64
 
 }  // namespace
 
+Block pooled_end(BlockBuilder b, int pooled, bool bare, const Parts& parts) {
+    b.end_base_model();
+    if (bare)
+        b.op(OpKind::pooler_loss, "loss", place::loss, {pooled}, {b.tensor("loss", 1, Rows::one)});
+    else
+        classification_loss(b, b.hold(b.linear(pooled, "classifier", parts.labels(), true, place::head)), parts.problem());
+    return std::move(b).finish(-1);
+}
+
 void configure_resnet(ConfigReader& config, Parts& parts) {
     const std::int64_t embedding = config.size("embedding_size");
     const std::vector<std::int64_t> widths = config.sizes("hidden_sizes");

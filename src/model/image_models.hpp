@@ -6,6 +6,10 @@
 
 namespace membudget {
 
+/// The end of a class over `pooled` features: a classifier and its loss, or of the `bare` model, which computes none,
+/// a loss over few numbers.
+[[nodiscard]] Block pooled_end(BlockBuilder b, int pooled, bool bare, const Parts& parts);
+
 void configure_swin(ConfigReader& config, Parts& parts);
 void configure_swinv2(ConfigReader& config, Parts& parts);
 void configure_convnextv2(ConfigReader& config, Parts& parts);

@@ -341,12 +341,7 @@ Block head(const SwinPlan& plan, const Stage& last, const Parts& parts, const st
     x = b.hold(b.norm(x, base + "layernorm", norms::layer));
     const int pooled = b.hold(b.tensor("pooler", last.width, Rows::images));
     b.op(OpKind::mean_patches, "pooler", place::head, {x}, {pooled});
-    b.end_base_model();
-    if (base.empty())
-        b.op(OpKind::pooler_loss, "loss", place::loss, {pooled}, {b.tensor("loss", 1, Rows::one)});
-    else
-        classification_loss(b, b.hold(b.linear(pooled, "classifier", parts.labels(), true, place::head)), parts.problem());
-    return std::move(b).finish(-1);
+    return pooled_end(std::move(b), pooled, base.empty(), parts);
 }
 
 /// Which of a stage's layers are alike: those that shift their windows, those that drop branches.

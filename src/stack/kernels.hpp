@@ -48,15 +48,6 @@ enum class Bounds { one, both };
 [[nodiscard]] Ref clamp(Tape& tape, const Ref& x, Bounds bounds);
 void drop_path(KernelCall& call);
 void zero_padding(KernelCall& call);
-
-// kernels_windows.cpp
-void pad(KernelCall& call);
-void roll(KernelCall& call);
-void window_mask(KernelCall& call);
-void window_bias(KernelCall& call);
-void merge_patches(KernelCall& call);
-
-// kernels_elementwise.cpp
 /// x / y, of which y has one number per row.
 [[nodiscard]] Ref divide(Tape& tape, const Ref& x, const Ref& y);
 /// x.norm(p=2, dim=-1, keepdim=True) of `rows` rows.
@@ -67,6 +58,13 @@ void merge_patches(KernelCall& call);
 [[nodiscard]] Ref bounded(Tape& tape, const Ref& x, const char* what);
 /// The activation xIELU (arXiv:2411.13010), whose two parameters are trained.
 [[nodiscard]] Ref xielu(KernelCall& call, const Ref& x);
+
+// kernels_windows.cpp
+void pad(KernelCall& call);
+void roll(KernelCall& call);
+void window_mask(KernelCall& call);
+void window_bias(KernelCall& call);
+void merge_patches(KernelCall& call);
 
 // kernels_norm.cpp
 void layer_norm(KernelCall& call);
