@@ -72,7 +72,7 @@ struct Label {
 /// One allocation (bytes > 0) or free (bytes < 0) of `count` equal tensors.
 struct Event {
     std::int64_t bytes = 0;      ///< requested, per tensor; the sign tells alloc from free
-    std::int64_t rounding = 0;   ///< what the allocator adds, same sign
+    std::int32_t rounding = 0;   ///< what the allocator adds, same sign
     std::int32_t count = 1;
     std::int32_t storage = -1;   ///< pairs an alloc with its free within one tape; -1: unpaired
     TermId term = 0;
@@ -87,7 +87,7 @@ enum class Backend {
 };
 
 /// What the allocator adds to a request of `bytes`.
-[[nodiscard]] std::int64_t rounding_of(std::int64_t bytes, Backend backend);
+[[nodiscard]] std::int32_t rounding_of(std::int64_t bytes, Backend backend);
 
 class Tape;
 
@@ -355,7 +355,8 @@ private:
     friend class NodeBuilder;
 
     struct Storage {
-        std::int64_t bytes = 0, rounding = 0;
+        std::int64_t bytes = 0;
+        std::int32_t rounding = 0;
         std::int32_t refs = 0;     ///< all of them
         std::int32_t saved = 0;    ///< those of saved tensors
         TermId term = 0;
@@ -383,12 +384,12 @@ private:
         bool view = false;
     };
     struct Node {
-        std::uint16_t op = 0;
         const char* what = "";
         std::int32_t first_edge = 0, edges = 0;
         std::int32_t first_saved = 0, saved = 0;
         std::int32_t first_step = 0, steps = 0;
         std::int32_t first_slot = 0, slots = 1;
+        std::uint16_t op = 0;
         bool unreached = false;
     };
     struct LeafRow {
@@ -410,7 +411,7 @@ private:
     void retain(std::int32_t storage) { ++storages_[static_cast<std::size_t>(storage)].refs; }
     void release(std::int32_t storage);
     void emit(std::int32_t storage, int sign);
-    [[nodiscard]] std::int64_t rounding_of(std::int64_t bytes) const {
+    [[nodiscard]] std::int32_t rounding_of(std::int64_t bytes) const {
         return membudget::rounding_of(bytes, backend_);
     }
     TensorRow& row(const Ref& ref) { return tensors_[static_cast<std::size_t>(ref.tensor_)]; }

@@ -128,13 +128,13 @@ struct Job {
 
 /// What a spec refers to and `resolve` must not read itself: files.
 struct ResolveInputs {
-    /// Parsed `model.config`, when the spec names one.
-    std::optional<KeyTree> config;
+    /// Parsed `model.config`, when the spec names one; else null.
+    std::shared_ptr<const KeyTree> config;
     std::string config_file;
     /// What the spec's `model` builds, where that is known already; null: it is built.
     std::shared_ptr<const Model> model;
-    /// Parsed adapter_config.json, when `training.lora` names one.
-    std::optional<KeyTree> adapter;
+    /// Parsed adapter_config.json, when `training.lora` names one; else null.
+    std::shared_ptr<const KeyTree> adapter;
     std::string adapter_file;
     /// Shape of the file itself, before any scenario: to which stated activations refer.
     std::optional<std::int64_t> base_micro_batch_size, base_sequence_length;

@@ -20,9 +20,9 @@ namespace membudget {
 struct Document {
     std::string file;       ///< as the user named it
     KeyTree tree;           ///< the spec's key tree (made up for a bare model config)
-    std::optional<KeyTree> config;  ///< the model config that it refers to
+    std::shared_ptr<const KeyTree> config;  ///< the model config that it refers to; null: none
     std::string config_file;
-    std::optional<KeyTree> adapter; ///< the adapter_config.json that it refers to
+    std::shared_ptr<const KeyTree> adapter; ///< the adapter_config.json that it refers to; null: none
     std::string adapter_file;
     std::string scenario;   ///< the scenario that was applied; empty: none
     /// What `/model` builds, where that is known already: changes of other keys need not build it again.
@@ -86,6 +86,17 @@ struct TechniqueSaving {
 };
 [[nodiscard]] std::vector<TechniqueSaving> technique_savings(const Document& document,
                                                              const Estimate& estimate);
+
+/// An estimate, and what each technique would do for it.
+struct AdvisedEstimate {
+    Estimate estimate;
+    std::vector<TechniqueSaving> savings;
+};
+
+/// `estimate` and `technique_savings` in one: changed jobs are tried while the ledger is made.
+[[nodiscard]] Result<AdvisedEstimate> advised_estimate(const Document& document,
+                                                       const std::optional<Bytes>& budget = std::nullopt,
+                                                       BookOptions options = {});
 
 /// Name and version of this program.
 [[nodiscard]] std::string_view version();

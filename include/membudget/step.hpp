@@ -122,11 +122,11 @@ void unroll(const StepNode& root, const EventVisitor& visit);
 
 /// A `Where`, resolved: the leaf (null before the first event), the copy of the innermost repeat that
 /// is no micro-batch, and the micro-batch.
-struct Place {
+struct Location {
     const StepNode* leaf = nullptr;
     std::int64_t copy = 0;
     std::int64_t micro_batch = 0;
 };
-[[nodiscard]] Place locate(const StepNode& root, const Where& where);
+[[nodiscard]] Location locate(const StepNode& root, const Where& where);
 
 }  // namespace membudget

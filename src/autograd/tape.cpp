@@ -54,9 +54,9 @@ bool Ref::requires_grad() const { return tape_ != nullptr && tape_->row(*this).r
 
 // --- storages ------------------------------------------------------------------------------------
 
-std::int64_t rounding_of(std::int64_t bytes, Backend backend) {
+std::int32_t rounding_of(std::int64_t bytes, Backend backend) {
     if (backend == Backend::cpu) return 0;
-    return align_up(Bytes(bytes), kCudaBlock).count() - bytes;
+    return static_cast<std::int32_t>(align_up(Bytes(bytes), kCudaBlock).count() - bytes);
 }
 
 void Tape::reserve(std::size_t ops, std::size_t leaves) {

@@ -36,11 +36,11 @@ struct Compared {
 /// Adds the job of `document`, or says why there is none.
 Diagnostics add_job(std::deque<Compared>& jobs, ReportData& data, const Document& document,
                     std::string name, const std::optional<Bytes>& capacity, bool counts) {
-    auto result = estimate(document, capacity);
+    auto result = advised_estimate(document, capacity);
     if (!result) return result.errors();
-    jobs.push_back({document, std::move(*result), counts});
+    jobs.push_back({document, std::move(result->estimate), counts});
     data.reports.push_back({std::move(name), &jobs.back().estimate,
-                            technique_savings(document, jobs.back().estimate)});
+                            std::move(result->savings)});
     return {};
 }
 

@@ -68,7 +68,7 @@ ExitCode run_estimate(Arguments arguments, Streams& streams) {
     if (!capacity) return session.fail(capacity.errors());
     const auto document = read(options);
     if (!document) return session.fail(document.errors());
-    const auto result = options.job.estimate(*document, *capacity, books);
+    auto result = options.job.advised_estimate(*document, *capacity, books);
     if (!result) return session.fail(result.errors());
 
     ReportData data;
@@ -82,8 +82,8 @@ ExitCode run_estimate(Arguments arguments, Streams& streams) {
         if (!receipt) return session.fail(receipt.errors());
         data.receipt = std::move(*receipt);
     }
-    data.reports.push_back({name, &*result, technique_savings(*document, *result)});
-    return session.finish(data, exit_code_for(result->ledger.verdict, options.judge.strict),
+    data.reports.push_back({name, &result->estimate, std::move(result->savings)});
+    return session.finish(data, exit_code_for(result->estimate.ledger.verdict, options.judge.strict),
                           verdict_line(data.reports.front()));
 }
 

@@ -130,9 +130,15 @@ Result<Document> JobFlags::read(const std::string& path) const {
     return apply(*document);
 }
 
-Result<Estimate> JobFlags::estimate(const Document& document,
-                                    const std::optional<Bytes>& capacity, BookOptions options) const {
-    auto out = membudget::estimate(document, capacity, options);
+Result<Estimate> JobFlags::estimate(const Document& document) const {
+    auto out = membudget::estimate(document);
+    if (!out) return blame(out.errors(), document);
+    return out;
+}
+
+Result<AdvisedEstimate> JobFlags::advised_estimate(const Document& document, const std::optional<Bytes>& capacity,
+                                                   BookOptions options) const {
+    auto out = membudget::advised_estimate(document, capacity, options);
     if (!out) return blame(out.errors(), document);
     return out;
 }

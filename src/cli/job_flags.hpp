@@ -23,9 +23,11 @@ public:
     /// The same for the document at `path`.
     [[nodiscard]] Result<Document> read(const std::string& path) const;
     /// `estimate` of a document that has the flags applied, its mistakes blamed.
-    [[nodiscard]] Result<Estimate> estimate(const Document& document,
-                                            const std::optional<Bytes>& capacity = {},
-                                            BookOptions options = {}) const;
+    [[nodiscard]] Result<Estimate> estimate(const Document& document) const;
+    /// `advised_estimate`, likewise.
+    [[nodiscard]] Result<AdvisedEstimate> advised_estimate(const Document& document,
+                                                           const std::optional<Bytes>& capacity,
+                                                           BookOptions options) const;
     /// Names the flag instead of the file where a flag brought the mistake, and tells which flag
     /// gives a value that is missing.
     [[nodiscard]] Diagnostics blame(const Diagnostics& errors, const Document& document) const;

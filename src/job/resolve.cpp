@@ -70,8 +70,8 @@ bool Resolver::find_config() {
         Diagnostics unknown = unknown_keys(*row, model.family_config);
         unknown.prefix_pointers("/model");
         problems_.take(std::move(unknown));
-    } else if (inputs_.config) {
-        config_ = &*inputs_.config;
+    } else if (inputs_.config != nullptr) {
+        config_ = inputs_.config.get();
     } else if (model.name) {
         const CatalogueModel* row = find_row(catalogue(), model.name->name, model.name->pointer,
                                              "a model of the catalogue", "models");

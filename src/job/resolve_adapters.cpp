@@ -143,7 +143,7 @@ std::optional<QuantizedBase> Resolver::quantized_base() {
 std::optional<LoraSpec> Resolver::lora_spec() {
     if (!spec_.training.lora) return std::nullopt;
     LoraSpec out = *spec_.training.lora;
-    if (!inputs_.adapter) return out;
+    if (inputs_.adapter == nullptr) return out;
     const auto read = read_adapter_config(*inputs_.adapter, inputs_.adapter_file);
     if (!read) {
         problems_.take(read.errors());
@@ -234,7 +234,7 @@ void Resolver::adapt() {
     if (const auto words_of = lora_spec()) {
         const auto adapters = lora(*words_of);
         if (adapters) {
-            const bool in_file = inputs_.adapter && spec_.training.lora->target_modules.empty() &&
+            const bool in_file = inputs_.adapter != nullptr && spec_.training.lora->target_modules.empty() &&
                                  !spec_.training.lora->target_pattern;
             if (adapters->targets.empty() && adapters->target_pattern.empty() &&
                 !default_lora_targets(model.family).empty())

@@ -31,7 +31,7 @@ std::int64_t value_by_path(const Step& step, const std::string& path) {
 
 PeakPlace peak_place(const Job& job, const Step& step) {
     PeakPlace out;
-    const Place place = locate(step.root, step.profile.where);
+    const Location place = locate(step.root, step.profile.where);
     if (place.leaf == nullptr) return out;
     out.phase = place.leaf->phase;
     out.pass = place.leaf->pass;

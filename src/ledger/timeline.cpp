@@ -131,7 +131,7 @@ public:
     void apply(const Event& event, const Stretch& stretch) {
         if (event.bytes > 0)
             held_.push_back({event, stretch.leaf->block, stretch.layer, stretch.leaf->pass,
-                             event.bytes * event.count, event.rounding * event.count, event.count,
+                             event.bytes * event.count, std::int64_t{event.rounding} * event.count, event.count,
                              false});
         else
             free(event, stretch);

@@ -1,4 +1,4 @@
-#include "membudget/membudget.hpp"
+#include "membudget/estimating.hpp"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -21,7 +21,7 @@ std::string beside(const std::string& file, const std::string& path) {
 
 /// A file that the document refers to, once it is read.
 struct Attached {
-    std::optional<KeyTree>& tree;
+    std::shared_ptr<const KeyTree>& tree;
     std::string& file;
 };
 
@@ -35,7 +35,7 @@ Diagnostics attach(const Document& document, std::string_view pointer, Attached 
         return {};
     }
     const std::string file = beside(document.file, path->text());
-    if (to.tree && to.file == file) return {};
+    if (to.tree != nullptr && to.file == file) return {};
     const auto text = read_text(file);
     if (!text) {
         Diagnostics out;
@@ -46,7 +46,7 @@ Diagnostics attach(const Document& document, std::string_view pointer, Attached 
     }
     auto tree = parse_json(*text, file, DuplicateKeys::last_wins);
     if (!tree) return tree.errors();
-    to.tree = std::move(*tree);
+    to.tree = std::make_shared<const KeyTree>(std::move(*tree));
     to.file = file;
     return {};
 }
@@ -68,7 +68,7 @@ Result<Document> document_of_config(KeyTree config, const std::string& file) {
     const std::string name = slash == std::string::npos ? file : file.substr(slash + 1);
     out.tree.at_or_add("membudget") = KeyTree(std::int64_t{1});
     out.tree.at_or_add("model").at_or_add("config") = KeyTree(name);
-    out.config = std::move(config);
+    out.config = std::make_shared<const KeyTree>(std::move(config));
     out.config_file = file;
     return out;
 }
@@ -373,22 +373,37 @@ Result<Document> with_scenario(const Document& document, std::string_view name) 
     return out;
 }
 
+Result<Job> checked_job(const Document& document) {
+    auto job = resolve_document(document);
+    if (!job)
+        return document.scenario.empty() ? job.errors()
+                                         : of_scenario(job.errors(), document, document.scenario);
+    if (Diagnostics errors = check_weights_of(document, *job); !errors.empty()) return errors;
+    return job;
+}
+
+Result<Ledger> checked_ledger(const Document& document, const Job& job, const std::optional<Bytes>& budget,
+                              BookOptions options) {
+    std::optional<Budget> capacity;
+    if (budget) capacity = Budget{.name = "budget", .capacity = *budget, .reserve = Bytes(0)};
+    Ledger ledger = make_ledger(job, capacity, options);
+    if (!is_exact_in_json(ledger)) return overflow(document, "the total is beyond 2^53 - 1 bytes");
+    return ledger;
+}
+
+Diagnostic out_of_range(const Document& document, const OverflowError& error) {
+    return overflow(document, fmt::format("the bytes leave the 64-bit range ({})", error.what()));
+}
+
 Result<Estimate> estimate(const Document& document, const std::optional<Bytes>& budget, BookOptions options) {
     try {
-        auto job = resolve_document(document);
-        if (!job)
-            return document.scenario.empty()
-                       ? job.errors()
-                       : of_scenario(job.errors(), document, document.scenario);
-        if (Diagnostics errors = check_weights_of(document, *job); !errors.empty()) return errors;
-        std::optional<Budget> capacity;
-        if (budget) capacity = Budget{.name = "budget", .capacity = *budget, .reserve = Bytes(0)};
-        Ledger ledger = make_ledger(*job, capacity, options);
-        if (!is_exact_in_json(ledger))
-            return overflow(document, "the total is beyond 2^53 - 1 bytes");
-        return Estimate{std::move(*job), std::move(ledger)};
+        auto job = checked_job(document);
+        if (!job) return job.errors();
+        auto ledger = checked_ledger(document, *job, budget, options);
+        if (!ledger) return ledger.errors();
+        return Estimate{std::move(*job), std::move(*ledger)};
     } catch (const OverflowError& error) {
-        return overflow(document, fmt::format("the bytes leave the 64-bit range ({})", error.what()));
+        return out_of_range(document, error);
     }
 }
 

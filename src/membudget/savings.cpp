@@ -1,9 +1,10 @@
-#include "membudget/membudget.hpp"
+#include "membudget/estimating.hpp"
 #include "membudget/step.hpp"
 
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <latch>
 #include <optional>
 #include <utility>
 #include <vector>
@@ -36,29 +37,40 @@ std::string describe_patch(const KeyTree& from, const KeyTree& to) {
     return out;
 }
 
-/// What `technique` does for this job, or nothing when it is turned already, has no meaning here,
-/// or leads to a job that cannot be estimated.
-std::optional<TechniqueSaving> saving_of(const Technique& technique, const Document& document,
-                                         const Estimate& now) {
-    if (technique.patch == nullptr) return std::nullopt;
-    const auto patch = technique.patch(document.tree, now.job);
-    if (!patch) return std::nullopt;
-    const auto changed = with_patch(document, *patch);
-    if (!changed) return std::nullopt;
-    const auto job = resolve_document(*changed);
-    if (!job) return std::nullopt;
+/// A job with a technique turned on: what of a saving does not depend on the ledger.
+struct Trial {
+    const Technique& technique;
+    KeyTree tree;  ///< of the changed document
+    Job job;
+};
 
+/// Nothing when `technique` is turned already, has no meaning here, or leads to a job that cannot be
+/// estimated.
+std::optional<Trial> trial_of(const Technique& technique, const Document& document, const Job& now) {
+    if (technique.patch == nullptr) return std::nullopt;
+    const auto patch = technique.patch(document.tree, now);
+    if (!patch) return std::nullopt;
+    auto changed = with_patch(document, *patch);
+    if (!changed) return std::nullopt;
+    auto job = resolve_document(*changed);
+    if (!job) return std::nullopt;
+    return Trial{technique, std::move(changed->tree), std::move(*job)};
+}
+
+/// What the technique of `trial` does for the job `now` with this `ledger`; `before` is its key tree.
+TechniqueSaving saving_of(const Trial& trial, const KeyTree& before, const Job& now, const Ledger& ledger) {
+    const Technique& technique = trial.technique;
     TechniqueSaving out;
     out.technique = &technique;
     out.term = technique.term;
-    out.term_bytes = at_peak(now.ledger, out.term);
+    out.term_bytes = at_peak(ledger, out.term);
     const bool own_is_live = out.term_bytes > Bytes(0);
     Bytes with_others = out.term_bytes;
     for (const std::string_view other : technique.also)
-        if (!other.empty()) with_others += at_peak(now.ledger, other);
-    out.change = describe_patch(document.tree, changed->tree);
+        if (!other.empty()) with_others += at_peak(ledger, other);
+    out.change = describe_patch(before, trial.tree);
 
-    const Phase phase = now.ledger.peak.phase;
+    const Phase phase = ledger.peak.phase;
     const auto is_idle = [&out](std::string why) {
         out.helps_at_peak = false;
         out.note = std::move(why);
@@ -67,19 +79,19 @@ std::optional<TechniqueSaving> saving_of(const Technique& technique, const Docum
     if (with_others == Bytes(0)) return is_idle(fmt::format("{} is not live at the peak", out.term));
     if (!technique.reaches(phase)) return is_idle(fmt::format("the peak is in the {}", name_of(phase)));
 
-    const Step then = simulate_step(*job, Bound::point, Detail::bytes);
+    const Step then = simulate_step(trial.job, Bound::point, Detail::bytes);
     out.term_saves = out.term_bytes - at_peak(then, out.term);
     for (const std::string_view other : technique.also) {
         if (other.empty() || own_is_live) continue;
-        const Bytes bytes = at_peak(now.ledger, other);
+        const Bytes bytes = at_peak(ledger, other);
         const Bytes saves = bytes - at_peak(then, other);
         if (saves <= *out.term_saves) continue;
         out.term = other;
         out.term_bytes = bytes;
         out.term_saves = saves;
     }
-    out.peak_saves = now.ledger.allocated.point - Bytes(then.profile.peak);
-    if (*out.term_saves == Bytes(0) && is_stated(now.job, out.term)) {
+    out.peak_saves = ledger.allocated.point - Bytes(then.profile.peak);
+    if (*out.term_saves == Bytes(0) && is_stated(now, out.term)) {
         // The file states the term as it is now; only its author knows what it would become.
         out.term_saves.reset();
         out.peak_saves.reset();
@@ -90,28 +102,86 @@ std::optional<TechniqueSaving> saving_of(const Technique& technique, const Docum
     return out;
 }
 
+/// Trials of one document, which may run side by side, and what came of them.
+class Trials {
+public:
+    Trials(const Document& document, const Job& job) : job_(job), base_(document), found_(techniques().rows().size()) {
+        base_.tree.remove("scenarios");
+        base_.model = job.unadapted;
+    }
+
+    [[nodiscard]] std::size_t count() const { return found_.size(); }
+
+    /// Tries technique `i`; `ledger` is asked for what it gives once the changed job is known. Null: there is none.
+    template <class LedgerOf>
+    void run(std::size_t i, const LedgerOf& ledger) {
+        // The dearest stand last in the table and are begun first.
+        const std::size_t row = found_.size() - 1 - i;
+        try {
+            const auto trial = trial_of(techniques().rows()[row], base_, job_);
+            if (!trial) return;
+            if (const Ledger* now = ledger()) found_[row] = saving_of(*trial, base_.tree, job_, *now);
+        } catch (const OverflowError&) {
+            // Its bytes leave the 64-bit range: it saves nothing.
+        }
+    }
+
+    /// The best first, then those that do not help at this peak.
+    [[nodiscard]] std::vector<TechniqueSaving> take() {
+        std::vector<TechniqueSaving> out;
+        for (auto& saving : found_)
+            if (saving) out.push_back(std::move(*saving));
+        const auto at_most = [](const TechniqueSaving& s) { return s.peak_saves.value_or(s.term_bytes); };
+        std::stable_sort(out.begin(), out.end(), [&](const auto& a, const auto& b) {
+            if (a.helps_at_peak != b.helps_at_peak) return a.helps_at_peak;
+            return at_most(a) > at_most(b);
+        });
+        return out;
+    }
+
+private:
+    const Job& job_;
+    Document base_;
+    std::vector<std::optional<TechniqueSaving>> found_;
+};
+
 }  // namespace
 
 std::vector<TechniqueSaving> technique_savings(const Document& document, const Estimate& estimate) {
-    std::vector<TechniqueSaving> out;
-    Document base = document;
-    base.tree.remove("scenarios");
-    base.model = estimate.job.unadapted;
-    const auto rows = techniques();
-    std::vector<std::optional<TechniqueSaving>> found(rows.size());
-    // The dearest stand last in the table and are begun first.
-    for_each_index(found.size(), [&](std::size_t i) {
-        const std::size_t row = found.size() - 1 - i;
-        found[row] = saving_of(rows.rows()[row], base, estimate);
-    });
-    for (auto& saving : found)
-        if (saving) out.push_back(std::move(*saving));
-    const auto at_most = [](const TechniqueSaving& s) { return s.peak_saves.value_or(s.term_bytes); };
-    std::stable_sort(out.begin(), out.end(), [&](const auto& a, const auto& b) {
-        if (a.helps_at_peak != b.helps_at_peak) return a.helps_at_peak;
-        return at_most(a) > at_most(b);
-    });
-    return out;
+    Trials trials(document, estimate.job);
+    for_each_index(trials.count(), [&](std::size_t i) { trials.run(i, [&] { return &estimate.ledger; }); });
+    return trials.take();
+}
+
+Result<AdvisedEstimate> advised_estimate(const Document& document, const std::optional<Bytes>& budget,
+                                         BookOptions options) {
+    try {
+        auto job = checked_job(document);
+        if (!job) return job.errors();
+        std::optional<Result<Ledger>> ledger;
+        std::latch made(1);
+        Trials trials(document, *job);
+        // The ledger is begun first: whoever waits for it knows that a thread is at it.
+        for_each_index(1 + trials.count(), [&](std::size_t i) {
+            if (i > 0) {
+                trials.run(i - 1, [&]() -> const Ledger* {
+                    made.wait();
+                    return ledger && *ledger ? &**ledger : nullptr;
+                });
+                return;
+            }
+            struct Announce {
+                std::latch& made;
+                ~Announce() { made.count_down(); }
+            } const announce{made};
+            ledger = checked_ledger(document, *job, budget, options);
+        });
+        if (!*ledger) return ledger->errors();
+        std::vector<TechniqueSaving> savings = trials.take();
+        return AdvisedEstimate{{std::move(*job), std::move(**ledger)}, std::move(savings)};
+    } catch (const OverflowError& error) {
+        return out_of_range(document, error);
+    }
 }
 
 }  // namespace membudget

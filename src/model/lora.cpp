@@ -77,9 +77,10 @@ public:
         return decision;
     }
 
+    /// The block that `decide` saw last.
     void change(Block& block, const std::string& prefix, const Decision& decision) {
         for (Parameter& parameter : block.parameters) parameter.trainable = false;
-        const std::vector<Module> modules = modules_of(block, family_);
+        const std::vector<Module>& modules = *decided_;
         for (std::size_t i = 0; i < modules.size(); ++i) {
             if (decision[i] == kSaved)
                 save(block, prefix, modules[i]);
@@ -158,6 +159,7 @@ private:
     const std::vector<Module>& modules_of_original(const Block& block) {
         const auto [place, fresh] = modules_.try_emplace(&block);
         if (fresh) place->second = modules_of(block, family_);
+        decided_ = &place->second;
         return place->second;
     }
 
@@ -332,6 +334,7 @@ private:
     std::set<std::string> containers_;
     std::string last_container_;
     std::map<const Block*, std::vector<Module>> modules_;
+    const std::vector<Module>* decided_ = nullptr;  ///< of the block that `decide` saw last
     std::set<std::string> saved_any_, unsimulated_;
     std::set<std::string> unfit_, fused_, refused_, uneven_, clashing_, shapeless_;
     std::vector<std::pair<std::string, std::string>> renamed_;

@@ -283,10 +283,11 @@ ParameterCounts count_parameters(const Model& model) {
         for (const int index : section.pattern) {
             const Block& block = model.blocks[static_cast<std::size_t>(index)];
             for (const Parameter& parameter : block.parameters) {
-                if (section.prefix + parameter.name == parameter.tied_to) continue;  // counted already
+                const bool tied = !parameter.tied_to.empty();
+                if (tied && section.prefix + parameter.name == parameter.tied_to) continue;  // counted already
                 const Elements all = parameter.elements() * section.count;
                 counts.untied += all;
-                if (!parameter.tied_to.empty()) continue;
+                if (tied) continue;
                 counts.total += all;
                 counts.active += active_elements(block, parameter) * section.count;
                 if (parameter.trainable) counts.trainable += all;

@@ -145,7 +145,20 @@ std::string output_embedding_of(const Model& model) {
 
 bool has_digit(std::string_view text) { return text.find_first_of("0123456789") != std::string_view::npos; }
 
+namespace {
+
+/// How often each block stands in a section: one that stands nowhere else can be moved.
+std::vector<int> uses_of_blocks(const Model& model) {
+    std::vector<int> uses(model.blocks.size());
+    for (const Section& section : model.sections)
+        for (const int index : section.pattern) ++uses[static_cast<std::size_t>(index)];
+    return uses;
+}
+
+}  // namespace
+
 void rewrite_layers(Model& model, Layers layers, const Decide& decide, const Change& change) {
+    const std::vector<int> uses = uses_of_blocks(model);
     std::map<std::pair<int, Decision>, int> made;  // block as it was, decision -> block as it is
     std::vector<Block> blocks;
     std::vector<Section> sections;
@@ -155,12 +168,17 @@ void rewrite_layers(Model& model, Layers layers, const Decide& decide, const Cha
             Section unit{section.prefix, section.first_index + copy * length, {}, 1};
             for (std::int64_t i = 0; i < length; ++i) {
                 const int old = section.pattern[static_cast<std::size_t>(i)];
-                const Block& block = model.blocks[static_cast<std::size_t>(old)];
+                Block& block = model.blocks[static_cast<std::size_t>(old)];
+                const bool last = uses[static_cast<std::size_t>(old)] == 1 &&
+                                  (layers == Layers::alike || section.count == 1);
                 Decision decision = decide(block, with_layer(section.prefix, unit.first_index + i));
                 const auto [place, fresh] =
                     made.try_emplace({old, decision}, static_cast<int>(blocks.size()));
                 if (fresh) {
-                    blocks.push_back(block);
+                    if (last)
+                        blocks.push_back(std::move(block));
+                    else
+                        blocks.push_back(block);
                     change(blocks.back(), section.prefix, decision);
                 }
                 unit.pattern.push_back(place->second);
@@ -181,6 +199,11 @@ void rewrite_layers(Model& model, Layers layers, const Decide& decide, const Cha
 }
 
 void settle_ties(Model& model, const std::vector<std::pair<std::string, std::string>>& renamed, TiedTraining rule) {
+    const auto is_tied = [](const Parameter& parameter) { return !parameter.tied_to.empty(); };
+    if (std::ranges::none_of(model.blocks, [&](const Block& block) {
+            return std::ranges::any_of(block.parameters, is_tied);
+        }))
+        return;
     std::set<std::string> raised;  // owners that are trained under another name
     for (Block& block : model.blocks)
         for (Parameter& parameter : block.parameters) {

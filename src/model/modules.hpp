@@ -65,7 +65,7 @@ enum class Layers {
 [[nodiscard]] bool has_digit(std::string_view text);
 
 /// Decides for every layer of `model` and changes its block accordingly. `prefix` has the layer's index
-/// for `decide` and `{}` for `change`. Layers of a section that are changed differently become sections
+/// for `decide` and `{}` for `change`, which follows at once where it does. Layers of a section that are changed differently become sections
 /// of their own.
 void rewrite_layers(Model& model, Layers layers, const Decide& decide, const Change& change);
 

@@ -352,7 +352,7 @@ void ModelPass::end_of_forward(std::vector<StepNode>& out) {
     if (job_.carry_outputs) carry_outputs(out);
     if (job_.micro_batches > 1) {  // loss / micro-batches, one number
         const std::int64_t bytes = byte_count(1, dtype::fp32);
-        const std::int64_t rounding = rounding_of(bytes, job_.backend);
+        const std::int32_t rounding = rounding_of(bytes, job_.backend);
         const TermId term = context_.terms.intern("activations/loss");
         const Label label{kNoOp, "scaled loss"};
         out.push_back(node(Phase::forward, "loss scaled", head_block(),

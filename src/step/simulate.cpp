@@ -112,6 +112,14 @@ void for_each_run(std::span<const ModelInput> inputs, Visit visit) {
     }
 }
 
+/// What the tapes of a simulation write to first, kept for the thread's next one: malloc tidies up all that is
+/// free whenever a block of this size comes back.
+std::span<std::byte> room_for_tapes() {
+    constexpr std::size_t kBytes = std::size_t{1} << 18U;
+    thread_local const auto room = std::make_unique_for_overwrite<std::byte[]>(kBytes);
+    return {room.get(), kBytes};
+}
+
 /// Builds the tree of one job.
 class StepBuilder {
 public:
@@ -155,7 +163,7 @@ private:
     const Bound bound_;
     Step step_;
     Notes notes_;
-    std::pmr::monotonic_buffer_resource tapes_{std::size_t{1} << 18U};
+    std::pmr::monotonic_buffer_resource tapes_{room_for_tapes().data(), room_for_tapes().size()};
     std::unique_ptr<StatedTerms> stated_;
     std::unique_ptr<ModelPass> pass_;
 };
@@ -375,7 +383,7 @@ void unroll_node(const StepNode& node, std::vector<std::int64_t>& copies, const 
 
 /// Walks to leaf number `left`, counting down; remembers the copies on the way.
 bool find_leaf(const StepNode& node, std::int32_t& left, std::span<const std::int64_t> copies,
-               Place& place) {
+               Location& place) {
     std::int64_t copy = 0;
     if (node.repeat != 1 && !copies.empty()) {
         copy = copies.front();
@@ -407,8 +415,8 @@ void unroll(const StepNode& root, const EventVisitor& visit) {
     unroll_node(root, copies, visit);
 }
 
-Place locate(const StepNode& root, const Where& where) {
-    Place place;
+Location locate(const StepNode& root, const Where& where) {
+    Location place;
     if (where.leaf < 0) return place;
     std::int32_t left = where.leaf;
     find_leaf(root, left, where.copies, place);

@@ -130,7 +130,7 @@ Case spec_of(const KeyTree& record) {
         config.at_or_add("scale_decoder_outputs") = KeyTree(false);
         config.at_or_add("tie_word_embeddings") = KeyTree(true);
     }
-    out.inputs.config = config;
+    out.inputs.config = std::make_shared<const KeyTree>(config);
     out.inputs.config_file = at(what, "name").text();
     spec.model.config = "config.json";
 
@@ -186,8 +186,9 @@ Case spec_of(const KeyTree& record) {
     const KeyTree& lora = at(training, "lora");
     if (!lora.is_null()) {
         // `get_peft_model` over the arguments of a LoraConfig, as an adapter_config.json holds them.
-        out.inputs.adapter = lora;
-        out.inputs.adapter->at_or_add("peft_type") = KeyTree("LORA");
+        KeyTree adapter = lora;
+        adapter.at_or_add("peft_type") = KeyTree("LORA");
+        out.inputs.adapter = std::make_shared<const KeyTree>(std::move(adapter));
         t.lora.emplace().adapter_config = "adapter_config.json";
         t.lora->input_gradients = checkpointing != "none";
     }
@@ -283,7 +284,7 @@ Outcome run(const KeyTree& record) {
     }
     const Step step = simulate_step(*job);
     out.estimate = step.profile.peak;
-    const Place place = locate(step.root, step.profile.where);
+    const Location place = locate(step.root, step.profile.where);
     out.phase = place.leaf == nullptr ? "" : name_of(place.leaf->phase);
     compare_terms(step, at(peak, "categories"), micro_steps, out);
     compare_host(step, at(record, "counts"), out);

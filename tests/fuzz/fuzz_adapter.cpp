@@ -32,8 +32,8 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
         spec.model.config = "config.json";
         spec.training.lora.emplace().adapter_config = "adapter_config.json";
         membudget::ResolveInputs inputs;
-        inputs.config = model;
-        inputs.adapter = *tree;
+        inputs.config = std::make_shared<const membudget::KeyTree>(model);
+        inputs.adapter = std::make_shared<const membudget::KeyTree>(*tree);
         const auto adapted = membudget::resolve_model(spec, inputs);
         if (!adapted) continue;
         const auto counts = membudget::count_parameters(*adapted);

@@ -60,10 +60,11 @@ Result<Model> adapted(const KeyTree& model, KeyTree settings) {
     spec.model.config = "config.json";
     spec.training.lora.emplace().adapter_config = "adapter_config.json";
     ResolveInputs inputs;
-    inputs.config = *model.find("config");
-    inputs.config->at_or_add("architectures") = KeyTree::array({*model.find("model")});
+    KeyTree config = *model.find("config");
+    config.at_or_add("architectures") = KeyTree::array({*model.find("model")});
+    inputs.config = std::make_shared<const KeyTree>(std::move(config));
     settings.at_or_add("peft_type") = KeyTree("LORA");
-    inputs.adapter = std::move(settings);
+    inputs.adapter = std::make_shared<const KeyTree>(std::move(settings));
     return resolve_model(spec, inputs);
 }
 

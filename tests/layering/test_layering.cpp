@@ -84,6 +84,15 @@ TEST_CASE("private headers stay in their part") {
           Lines{"src/model/a.cpp: line 1: 'spec/fields.hpp' is private to its part"});
     CHECK(violations_of("include/membudget/spec.hpp", "#include \"spec/fields.hpp\"\n") ==
           Lines{"include/membudget/spec.hpp: line 1: 'spec/fields.hpp' is private to its part"});
+    CHECK(Tree()
+              .write("src/membudget/half.hpp", "#pragma once\n")
+              .write("src/membudget/a.cpp", "#include \"membudget/half.hpp\"\n")
+              .violations()
+              .empty());
+    CHECK(Tree()
+              .write("src/membudget/half.hpp", "#pragma once\n")
+              .write("src/cli/a.cpp", "#include \"membudget/half.hpp\"\n")
+              .violations() == Lines{"src/cli/a.cpp: line 1: 'membudget/half.hpp' belongs to no part"});
 }
 
 TEST_CASE("each library stays where it may be known") {

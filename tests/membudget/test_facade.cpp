@@ -58,7 +58,7 @@ TEST_CASE("documents are recognised by what they hold") {
 TEST_CASE("a bare model config becomes a spec that names it") {
     const auto read = read_document_text(R"({"model_type":"llama","a":1,"a":2})", "dir/config.json");
     REQUIRE(read.ok());
-    CHECK(read->config.has_value());
+    CHECK(read->config != nullptr);
     CHECK(read->config_file == "dir/config.json");
     CHECK(value_at(read->tree, "/model/config")->text() == "config.json");
 }
@@ -191,5 +191,46 @@ TEST_CASE("each built-in scenario is the change that its row of advice was compu
         CHECK(std::any_of(knobs.begin(), knobs.end(), [&](const KnobChange& knob) {
             return knob.technique == saving.technique;
         }));
+    }
+}
+
+TEST_CASE("an advised estimate is the estimate and its savings") {
+    for (const char* text : {kAdam100M,
+                             R"({"membudget": 1, "model": {"family": "llama", "num_hidden_layers": 2},
+                                 "training": {"sequence_length": 512}})",
+                             R"({"membudget": 1, "model": {"family": "bert"}, "scenarios": {"x": {}},
+                                 "training": {"sequence_length": 64, "micro_batch_size": 64}})"}) {
+        CAPTURE(text);
+        const Document base = document(text);
+        const auto advised = advised_estimate(base);
+        REQUIRE(advised.ok());
+        const Estimate apart = estimated(base);
+        CHECK(advised->estimate.ledger.allocated.point == apart.ledger.allocated.point);
+        CHECK(advised->estimate.ledger.verdict == apart.ledger.verdict);
+        const auto savings = technique_savings(base, apart);
+        REQUIRE(advised->savings.size() == savings.size());
+        for (std::size_t i = 0; i < savings.size(); ++i) {
+            CHECK(advised->savings[i].technique == savings[i].technique);
+            CHECK(advised->savings[i].term == savings[i].term);
+            CHECK(advised->savings[i].term_saves == savings[i].term_saves);
+            CHECK(advised->savings[i].peak_saves == savings[i].peak_saves);
+            CHECK(advised->savings[i].change == savings[i].change);
+            CHECK(advised->savings[i].note == savings[i].note);
+        }
+    }
+}
+
+TEST_CASE("an advised estimate that fails says what the estimate says") {
+    for (const char* text : {R"({"membudget": 1, "terms": {
+                                 "parameters": 9007199254740991, "activations": 9007199254740991}})",
+                             R"({"membudget": 1, "model": {"family": "llama"}, "training": {"optimizer": "adm"}})",
+                             R"({"membudget": 1, "model": {"family": "llama", "num_hidden_layers": 1},
+                                 "training": {"micro_batch_size": 1000000000, "sequence_length": 1000000000}})"}) {
+        CAPTURE(text);
+        const auto advised = advised_estimate(document(text));
+        const auto apart = estimate(document(text));
+        REQUIRE_FALSE(advised.ok());
+        REQUIRE_FALSE(apart.ok());
+        CHECK(advised.errors().list() == apart.errors().list());
     }
 }

@@ -97,7 +97,8 @@ private:
         Event made;
         made.bytes = pick(0, 1) == 0 ? pick(1, 9) : -pick(1, 9);
         // Rounding has the sign of its tensor; often there is none.
-        made.rounding = pick(0, 1) == 0 ? 0 : (made.bytes > 0 ? pick(0, 3) : -pick(0, 3));
+        const std::int64_t added = pick(0, 1) == 0 ? 0 : (made.bytes > 0 ? pick(0, 3) : -pick(0, 3));
+        made.rounding = static_cast<std::int32_t>(added);
         made.count = static_cast<std::int32_t>(pick(1, 2));
         made.term = static_cast<TermId>(pick(1, 4));
         return made;
