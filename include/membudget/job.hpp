@@ -59,6 +59,13 @@ struct Checkpointing {
 };
 
 /// The optimizer as resolved: rows and the types of its slots.
+/// An update on the host, where states wait beside copies of gradients and parameters
+/// [torchao optim/cpu_offload.py CPUOffloadOptimizer].
+struct HostUpdate {
+    bool gradients = false;        ///< each is let go of on the device once it is on its way to the host
+    std::int64_t smallest = 4096;  ///< elements of the smallest tensor that goes there; smaller ones stay whole
+};
+
 struct JobOptimizer {
     const Optimizer* row = nullptr;
     const OptimizerImplementation* implementation = nullptr;
@@ -70,6 +77,7 @@ struct JobOptimizer {
     bool clip = false;
     bool in_backward = false;
     const Dtype* ema = nullptr;  ///< null: none
+    std::optional<HostUpdate> host;  ///< absent: the device updates
 };
 
 /// Data-parallel degrees: the model is replicated `replicate` times and sharded over `shard` ranks.

@@ -81,12 +81,13 @@ struct TermNote {
     std::string source;
 };
 
-/// What a step keeps in the memory of the host, at its highest. All of it is live at one instant: there is
-/// one kind, and it grows through forward.
+/// What a step keeps in the memory of the host, at its highest. All of it is live at one instant, the end of
+/// forward: checkpoints have come by then, and copies of model states stay.
 struct HostTerm {
     std::string path;
     std::int64_t bytes = 0;
     TermNote note;
+    std::string_view lifetime = "whole step";
 };
 
 /// Which end of the intervals a run takes.

@@ -39,6 +39,7 @@ Result<Job> Resolver::run() {
     kernels();
     experts();
     options();
+    offload();
     stated_terms();
     device();
     allocator();

@@ -149,8 +149,6 @@ void Resolver::unsupported() {
     refuse(p.expert.value_or(1) > 1, "/parallelism/expert", "expert parallelism is");
     refuse(p.sequence_parallel.value_or(false), "/parallelism/sequence_parallel", "sequence parallelism is");
     refuse(p.schedule.has_value(), "/parallelism/schedule", "pipeline schedules are");
-    const TrainingSpec& t = spec_.training;
-    refuse(!t.offload.empty(), "/training/offload", "offloading to the host is");
 }
 
 }  // namespace membudget

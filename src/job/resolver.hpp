@@ -40,6 +40,8 @@ private:
     void leave_unused();
     [[nodiscard]] bool asks_for_checkpointing() const;
     void check_offload();
+    void offload();
+    void check_host_update();
     void check_reentrant();
     void checkpointing();
     void recompute_cost();

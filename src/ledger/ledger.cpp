@@ -214,7 +214,7 @@ void add_host(Ledger& ledger, const Step& step) {
         term.at_peak = term.max = term.lower = bytes;
         term.upper = bytes;
         term.basis = held.note.basis;
-        term.lifetime = "forward to backward";
+        term.lifetime = held.lifetime;
         term.formula = held.note.formula;
         term.source = held.note.source;
         ledger.terms.push_back(std::move(term));

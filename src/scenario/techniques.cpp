@@ -174,6 +174,15 @@ Patch quantize_states(const KeyTree&, const Job& job) {
     return std::nullopt;
 }
 
+Patch move_update_to_host(const KeyTree&, const Job& job) {
+    if (job.model == nullptr || job.optimizer.host) return std::nullopt;
+    KeyTree patch = patch_at("/training/offload/optimizer_states", KeyTree("host"));
+    if (!job.zero_grad_to_none)
+        patch = merge_patch(std::move(patch), patch_at("/training/zero_grad", KeyTree("set_to_none")));
+    if (job.micro_batches > 1) return patch;  // gradients accumulate on the device
+    return merge_patch(std::move(patch), patch_at("/training/offload/gradients", KeyTree("host")));
+}
+
 bool is_plain_fp32(const Job& job) {
     return job.precision.parameters == &dtype::fp32 && job.precision.autocast == nullptr &&
            job.precision.master_weights == nullptr;
@@ -502,16 +511,17 @@ constexpr Technique kTechniques[] = {
         .name = "host_offload",
         .pointer = "/training/offload",
         .term = "optimizer_states",
-        .cost = "transfers over the bus in every step, an update on the host, and as much pinned "
-                "host memory",
-        .limits = "a staging buffer stays on the device; parameters and activations stay unless "
-                  "offloaded too",
+        .cost = "transfers over the bus in every step, an update on the host, and the host's memory: "
+                "the states, and copies of parameters and gradients; no clipping",
+        .limits = "parameters and activations stay, tensors of less than 4096 elements too, and "
+                  "gradients where micro-batches accumulate them",
         .measure = "the step time, the host's memory, and the peak",
+        .also = {"gradients", "temporaries/optimizer_step"},
         .phases = kWholeStep,
         .turned_on = is_anything,
-        .patch = nullptr,
-        .doc = "keep terms in the memory of the host",
-        .source = "Ren et al. 2021, ZeRO-Offload, arXiv:2101.06840"},
+        .patch = move_update_to_host,
+        .doc = "keep the optimizer's states on the host, and update there",
+        .source = "Ren et al. 2021, ZeRO-Offload, arXiv:2101.06840; torchao optim/cpu_offload.py"},
 };
 static_assert(names_are_unique(kTechniques));
 

@@ -165,7 +165,7 @@ constexpr Field<TrainingSpec> kTrainingFields[] = {
                   "after ! they are"),
     field::name_or_object<&TrainingSpec::quantization, &QuantizationSpec::row, kQuantizationFields>(
         "quantization", "how the frozen weights of linear modules are stored"),
-    field::name_by_key<&TrainingSpec::offload>("offload", "where a term lives: 'host'"),
+    field::name_by_key<&TrainingSpec::offload>("offload", "'host' for optimizer_states, and for gradients beside them"),
     field::real<&TrainingSpec::moe_imbalance, 1, 1'000'000>(
         "moe_imbalance", "number from 1", "tokens of the busiest expert over their mean"),
 };

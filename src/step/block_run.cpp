@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 
+#include "step/host.hpp"
 #include "step/states.hpp"
 
 namespace membudget {
@@ -36,6 +37,8 @@ BlockRun::BlockRun(const StepContext& context, const Block& block,
         leaf.collect = options.gradients == GradientMode::collect;
         if (options.gradients == GradientMode::consume)
             leaf.consume_scratch = update_scratch(context.job, parameter);
+        else if (gradient_goes_to_host(context.job, parameter))
+            leaf.consume_scratch = 0;
         leaf.shared_later = parameter.trainable && options.plan != nullptr &&
                             options.plan->is_used_before(options.run, options.prefix, parameter);
         leaves_.push_back(tape_.add_leaf(leaf));

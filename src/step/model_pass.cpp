@@ -1,19 +1,8 @@
 #include "step/model_pass.hpp"
 
+#include "step/host.hpp"
+
 namespace membudget {
-
-namespace {
-
-/// Pinned memory comes in powers of two [aten/src/ATen/core/CachingHostAllocator.h allocate, roundSize];
-/// without a device nothing is pinned.
-std::int64_t pinned_size(std::int64_t bytes, Backend backend) {
-    if (backend == Backend::cpu) return bytes;
-    std::int64_t rounded = 1;
-    while (rounded < bytes) rounded = detail::checked_mul(rounded, 2);
-    return rounded;
-}
-
-}  // namespace
 
 ModelPass::ModelPass(const Job& job, TermTable& terms, Communication& communication,
                      std::pmr::memory_resource* memory)

@@ -13,6 +13,7 @@
 
 #include "membudget/step.hpp"
 #include "step/fold.hpp"
+#include "step/host.hpp"
 #include "step/model_pass.hpp"
 #include "step/states.hpp"
 #include "step/stated.hpp"
@@ -305,6 +306,7 @@ void StepBuilder::derive() {
 
 /// The largest that the host holds: at the end of forward, when every checkpoint has its copy there.
 void StepBuilder::offloaded() {
+    add_host_update(job_, step_.host);
     const ModelPass::HostCopies copies = pass_->host_copies();
     if (copies.count == 0) return;
     std::string formula = fmt::format("inputs of {} checkpointed blocks, {} bytes", group_digits(copies.count),
@@ -312,7 +314,8 @@ void StepBuilder::offloaded() {
     if (copies.rounded != copies.bytes) formula += ", each rounded up to a power of two";
     step_.host.push_back({"host/checkpoint_inputs", copies.rounded,
                           {Basis::derived, Total::host, std::move(formula),
-                           "torch.autograd.graph.save_on_cpu; ATen/core/CachingHostAllocator.h"}});
+                           "torch.autograd.graph.save_on_cpu; ATen/core/CachingHostAllocator.h"},
+                          "forward to backward"});
 }
 
 /// Gives every tensor a term of its own: the ledger term, the op, the tensor's role.

@@ -4,6 +4,7 @@
 
 #include <fmt/format.h>
 
+#include "step/host.hpp"
 #include "step/states.hpp"
 
 namespace membudget {
@@ -180,7 +181,9 @@ void StateBooks::gradients(std::vector<Event>& events, const std::vector<TensorG
     for (const Dtype* type : types_of(*job_.model, is_trained, type_of))
         array(events,
               {"gradients", "padding/gradients", type, job_.data.sharding->gradients, "gradient",
-               [&](const Parameter& p) { return p.trainable && &type_of(p) == type; }},
+               [&](const Parameter& p) {
+                   return p.trainable && &type_of(p) == type && !gradient_goes_to_host(job_, p);
+               }},
               of);
 }
 

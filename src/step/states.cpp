@@ -5,6 +5,8 @@
 
 #include <fmt/format.h>
 
+#include "step/host.hpp"
+
 namespace membudget {
 
 namespace {
@@ -167,7 +169,7 @@ void free_all(const std::vector<Event>& allocated, std::vector<Event>& events) {
 StateBooks::StateBooks(const Job& job, TermTable& terms, Notes notes)
     : job_(job), terms_(terms), notes_(notes) {
     for_each_tensor(*job.model, [&](const Parameter& parameter, std::int64_t copies) {
-        if (parameter.trainable)
+        if (parameter.trainable && !updates_on_host(job, parameter))
             trainable_ += detail::checked_mul(parameter.elements().count(), copies);
     });
 }
@@ -307,7 +309,7 @@ void StateBooks::slots_of(std::vector<Event>& events, const Parameter& parameter
     const std::int64_t n = degree(sharding.states);
     const Dtype& updated = updated_dtype(job_.precision, parameter);
     const Updater updater = updater_of(optimizer, parameter);
-    if (updater.row == nullptr) return;
+    if (updater.row == nullptr || updates_on_host(job_, parameter)) return;
     std::vector<std::int64_t> room;
     const Shape shape = shape_of_shard(parameter, sharding.states, n, room);
     const std::int64_t numel = numel_of(shape);
@@ -380,7 +382,7 @@ void StateBooks::temporaries(std::vector<Event>& events, bool fallback) {
             for (const int index : section.pattern)
                 for (const Parameter* one : registered(job_.model->blocks[static_cast<std::size_t>(index)])) {
                     const Parameter& parameter = *one;
-                    if (!parameter.tied_to.empty() || !parameter.trainable) continue;
+                    if (!parameter.tied_to.empty() || !parameter.trainable || updates_on_host(job_, parameter)) continue;
                     const Updater updater = updater_of(job_.optimizer, parameter);
                     if (updater.implementation == nullptr || updater.fallback != fallback) continue;
                     const OptimizerImplementation& how = *updater.implementation;
