@@ -93,6 +93,7 @@ enum class Held {
     until_scope_end,  ///< a local variable that lives until its function returns; of `Model::shared`: blocks get it by position
     until_model_end,  ///< in a stem: a local variable of the function that runs the blocks; it dies
                       ///< where the chain's last block says (`Block::base_model_end`), as `Model::shared` does
+    until_return,  ///< of a stem or of `Model::shared`: a local variable of the model's own forward, which returns behind the loss
     until_outputs_end,  ///< of `Model::shared`: a field of the model's outputs, beside the logits
 };
 
@@ -312,6 +313,7 @@ struct OpAttributes {
     bool keeps_logits = false;       ///< of a mixture: its router's logits are a field of the model's outputs
     bool by_position = false;        ///< of a scale: by a number for each position, in fp32
     bool in_place = false;           ///< of an add, a scale or a clip: writes its first input
+    bool unfolded = false;           ///< of a linear: its input are the pixels of patches, column by column
     bool weight_copied = false;      ///< of a linear: autocast copies the weight at each use
     bool causal = true;
     Rows queries = Rows::positions, keys = Rows::positions;  ///< of a mask or a position bias
@@ -410,6 +412,7 @@ struct Block {
     /// blocks. After them its local variables die: `until_model_end`, and what of `Model::shared` the
     /// chain made.
     int base_model_end = 0;
+    bool by_keyword = false;             ///< the class gives it its input by keyword, which a reentrant checkpoint overlooks
     bool checkpointable = false;         ///< a unit of activation checkpointing and of FSDP wrapping
 };
 

@@ -189,8 +189,7 @@ void configure_llama4_vl(ConfigReader& config, Parts& parts) {
     ConfigReader text =
         config.nested("text_config", "llama4_text", families().find("llama4_text")->keys);
     configure_llama4(text, plan);
-    plan.step_unsupported = "images of Llama 4 are not modelled yet";
-    add_llama4_vision(parts, config, plan.hidden);
+    plan_llama4_tower(config, plan);
     parts.add_decoder(plan);
 }
 

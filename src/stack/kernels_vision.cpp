@@ -235,6 +235,8 @@ std::vector<Ref> packed_tiles(KernelCall& call, const Ref& features) {
 
 void unfold(KernelCall& call) {
     Tape& tape = call.tape;
+    if (call.inputs() == 0)  // of pixels, which have no gradient
+        return call.out(0, tape.fresh(call.numel(call.output_tensor(0)), call.activation_dtype(), "columns of pixels"));
     const Ref x = call.in(0);
     const std::vector<std::int64_t> each(static_cast<std::size_t>(call.extents.images),
                                          x.numel() / call.extents.images);

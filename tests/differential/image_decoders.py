@@ -1,0 +1,74 @@
+"""Further decoders that read images: cases of their classes, in each precision, with trained and frozen towers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from mixtures import llama4
+from vision_language import CELL, CPU_OPTIMIZER, SIDE, TOWER, VOCAB, words_and_images
+
+Config = dict[str, Any]
+ROTATION = {"rope_type": "default", "rope_theta": 10000.0}
+TILE_TOKENS = (SIDE // CELL // 2) ** 2
+
+
+def llama4_images() -> Config:
+    """Llama 4: patches by a matrix product, the class token last, complex rotations, shuffled pixels."""
+    tower = TOWER | {"intermediate_size": 4 * TOWER["hidden_size"], "image_size": SIDE, "patch_size": CELL}
+    widths = {"projector_input_dim": 320, "projector_output_dim": 320, "vision_output_dim": 320}
+    return {
+        "text_config": llama4(),
+        "vision_config": tower | widths | {"rope_parameters": ROTATION},
+        "image_token_index": VOCAB - 1,
+    }
+
+
+def tiles(batch: int, images: int, words: int, form: int) -> dict[str, Any]:
+    """Tiles of one size."""
+    del form
+    return words_and_images(batch, images, words, TILE_TOKENS) | {
+        "pixel_values": {"shape": [batch * images, 3, SIDE, SIDE]},
+    }
+
+
+# Layers whose input comes by keyword get no gradient from a reentrant region.
+REENTRANT = 4
+BY_KEYWORD = {"llama4-images"}
+FORMS: list[tuple[dict[str, int], dict[str, Any]]] = [
+    ({"batch": 1, "images": 1, "words": 80}, {}),
+    ({"batch": 2, "images": 1, "words": 80}, {"attn_implementation": "eager", "keep_outputs": True}),
+    ({"batch": 2, "images": 2, "words": 64}, {"autocast": "bfloat16"}),
+    (
+        {"batch": 2, "images": 1, "words": 64},
+        {"param_dtype": "bfloat16", "frozen": ["vision_"], "checkpointing": "non_reentrant"},
+    ),
+    ({"batch": 1, "images": 2, "words": 64}, {"checkpointing": "reentrant", "keep_outputs": True}),
+    (
+        {"batch": 2, "images": 1, "words": 64},
+        {
+            "param_dtype": "bfloat16",
+            "keep_outputs": True,
+            "accumulation": 2,
+            "lora": {"r": 8, "lora_alpha": 16, "target_modules": ["q_proj", "o_proj"]},
+        },
+    ),
+]
+COMMON: dict[str, Any] = {"attn_implementation": "sdpa", "optimizer": CPU_OPTIMIZER, "keep_outputs": False}
+CLASSES: dict[str, tuple[str, Callable[[], Config], Callable[..., dict[str, Any]]]] = {
+    "llama4-images": ("Llama4ForConditionalGeneration", llama4_images, tiles),
+}
+
+
+def image_decoders() -> list[dict[str, Any]]:
+    """Every class in every form."""
+    cases = []
+    for name, (model, config, make) in CLASSES.items():
+        for number, (shape, training) in enumerate(FORMS):
+            if number == REENTRANT and name in BY_KEYWORD:
+                continue
+            batch = make(**shape, form=number)
+            sizes = {"batch": shape["batch"], "seq": batch["input_ids"]["shape"][1]}
+            case = {"architecture": name, "model": model, "config": config(), "inputs": batch}
+            cases.append({"name": f"{name}-{number}", **case, "training": COMMON | training | sizes})
+    return cases
