@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from mixtures import llama4
+from mixtures import ALTERNATING, WINDOW, base, llama4
 from vision_language import CELL, CPU_OPTIMIZER, SIDE, TOWER, VOCAB, words_and_images
 
 Config = dict[str, Any]
@@ -21,6 +21,29 @@ def llama4_images() -> Config:
         "text_config": llama4(),
         "vision_config": tower | widths | {"rope_parameters": ROTATION},
         "image_token_index": VOCAB - 1,
+    }
+
+
+def paligemma(text: str, **more: Any) -> Config:
+    """A SigLIP tower and a linear module before Gemma; the prefix, images and prompt, is seen as a whole."""
+    tower = TOWER | {"image_size": SIDE, "patch_size": CELL, "vision_use_head": False}
+    return {
+        "text_config": {"model_type": text, **base(head_dim=48), **more},
+        "vision_config": {"model_type": "siglip_vision_model", **tower},
+        "projection_dim": base()["hidden_size"],
+        "image_token_index": VOCAB - 1,
+    }
+
+
+def prefixes(batch: int, images: int, words: int, form: int) -> dict[str, Any]:
+    """Images and half of the words are the prefix."""
+    del form
+    patches = (SIDE // CELL) ** 2
+    made = words_and_images(batch, images, words, patches)
+    shape = made["input_ids"]["shape"]
+    return made | {
+        "token_type_ids": {"shape": shape, "high": 1, "fill": [[shape[1] - words // 2, shape[1], 1]]},
+        "pixel_values": {"shape": [batch * images, 3, SIDE, SIDE]},
     }
 
 
@@ -57,6 +80,12 @@ FORMS: list[tuple[dict[str, int], dict[str, Any]]] = [
 COMMON: dict[str, Any] = {"attn_implementation": "sdpa", "optimizer": CPU_OPTIMIZER, "keep_outputs": False}
 CLASSES: dict[str, tuple[str, Callable[[], Config], Callable[..., dict[str, Any]]]] = {
     "llama4-images": ("Llama4ForConditionalGeneration", llama4_images, tiles),
+    "paligemma": ("PaliGemmaForConditionalGeneration", lambda: paligemma("gemma"), prefixes),
+    "paligemma2": (
+        "PaliGemmaForConditionalGeneration",
+        lambda: paligemma("gemma2", sliding_window=WINDOW, layer_types=ALTERNATING),
+        prefixes,
+    ),
 }
 
 
@@ -67,6 +96,8 @@ def image_decoders() -> list[dict[str, Any]]:
         for number, (shape, training) in enumerate(FORMS):
             if number == REENTRANT and name in BY_KEYWORD:
                 continue
+            if name == "paligemma2":  # its decoder has no other
+                training = training | {"attn_implementation": "eager"}
             batch = make(**shape, form=number)
             sizes = {"batch": shape["batch"], "seq": batch["input_ids"]["shape"][1]}
             case = {"architecture": name, "model": model, "config": config(), "inputs": batch}
