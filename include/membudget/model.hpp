@@ -313,6 +313,8 @@ struct OpAttributes {
     bool keeps_logits = false;       ///< of a mixture: its router's logits are a field of the model's outputs
     bool by_position = false;        ///< of a scale: by a number for each position, in fp32
     bool in_place = false;           ///< of an add, a scale or a clip: writes its first input
+    bool bagged = false;             ///< of an interpolation: entries are summed by `embedding_bag`, and added to the patches
+    bool scattered = false;          ///< of a reordering: rows are added to zeros in fp32
     bool unfolded = false;           ///< of a linear: its input are the pixels of patches, column by column
     bool weight_copied = false;      ///< of a linear: autocast copies the weight at each use
     bool causal = true;

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from mixtures import ALTERNATING, WINDOW, base, llama4
-from vision_language import CELL, CPU_OPTIMIZER, SIDE, TOWER, VOCAB, words_and_images
+from mixtures import ALTERNATING, WINDOW, base, llama4, routed
+from vision_language import CELL, CPU_OPTIMIZER, MERGE, PATCH, SIDE, TOWER, VOCAB, words_and_images
 
 Config = dict[str, Any]
 ROTATION = {"rope_type": "default", "rope_theta": 10000.0}
@@ -47,6 +47,31 @@ def prefixes(batch: int, images: int, words: int, form: int) -> dict[str, Any]:
     }
 
 
+def kimi_k25() -> Config:
+    """Kimi K2.5: positions resampled from a table, frames pooled, and DeepSeek-V3."""
+    latent = {"q_lora_rank": 128, "kv_lora_rank": 64, "qk_rope_head_dim": 32, "qk_nope_head_dim": 64, "v_head_dim": 64}
+    text = routed(num_key_value_heads=4, n_group=1, topk_group=1, first_k_dense_replace=1) | latent
+    del text["head_dim"]
+    return {
+        "text_config": {"model_type": "deepseek_v3", **text},
+        "vision_config": TOWER | {"patch_size": PATCH, "pos_emb_height": 16, "pos_emb_width": 16},
+        "projection_hidden_size": TOWER["hidden_size"],
+        "image_token_id": VOCAB - 1,
+        "video_token_id": VOCAB - 2,
+        "tie_word_embeddings": False,
+    }
+
+
+def grids(batch: int, images: int, words: int, form: int) -> dict[str, Any]:
+    """Images of one size, cut into patches."""
+    height, width = [(16, 12), (8, 14)][form % 2]
+    shape = [batch * images * height * width, 3, PATCH, PATCH]
+    return words_and_images(batch, images, words, height * width // MERGE**2) | {
+        "pixel_values": {"shape": shape},
+        "image_grid_thw": {"values": [[1, height, width]] * (batch * images)},
+    }
+
+
 def tiles(batch: int, images: int, words: int, form: int) -> dict[str, Any]:
     """Tiles of one size."""
     del form
@@ -80,6 +105,7 @@ FORMS: list[tuple[dict[str, int], dict[str, Any]]] = [
 COMMON: dict[str, Any] = {"attn_implementation": "sdpa", "optimizer": CPU_OPTIMIZER, "keep_outputs": False}
 CLASSES: dict[str, tuple[str, Callable[[], Config], Callable[..., dict[str, Any]]]] = {
     "llama4-images": ("Llama4ForConditionalGeneration", llama4_images, tiles),
+    "kimi-k25": ("Kimi_K25ForConditionalGeneration", kimi_k25, grids),
     "paligemma": ("PaliGemmaForConditionalGeneration", lambda: paligemma("gemma"), prefixes),
     "paligemma2": (
         "PaliGemmaForConditionalGeneration",
@@ -96,6 +122,9 @@ def image_decoders() -> list[dict[str, Any]]:
         for number, (shape, training) in enumerate(FORMS):
             if number == REENTRANT and name in BY_KEYWORD:
                 continue
+            if name == "kimi-k25" and "lora" in training:  # latent attention has other modules
+                targets = {"target_modules": ["q_b_proj", "o_proj"]}
+                training = training | {"lora": training["lora"] | targets}
             if name == "paligemma2":  # its decoder has no other
                 training = training | {"attn_implementation": "eager"}
             batch = make(**shape, form=number)
