@@ -1,6 +1,7 @@
 /// More models of a vision tower and a decoder.
 
 #include <algorithm>
+#include <optional>
 
 #include <fmt/format.h>
 
@@ -126,10 +127,11 @@ void configure_mistral3(ConfigReader& config, Parts& parts) {
     const std::int64_t merge = config.size("spatial_merge_size", 64);
     if (nested_type(config, "vision_config", "pixtral") == "pixtral" && joined_features(config) == 1) {
         const bool given = config.raw("vision_config") != nullptr;
-        const Pixtral vision =
+        Pixtral vision =
             read_pixtral(config.nested("vision_config", "pixtral", given ? kPixtralKeys : kMistral3Tower.keys));
-        if (!reads_last_features(config))
-            plan.step_unsupported = "features of other layers than the last of the vision tower are not modelled";
+        const std::optional<std::int64_t> chosen = layers_before_features(config, vision.layers);
+        vision.chosen = chosen.value_or(vision.layers);
+        if (!chosen) plan.step_unsupported = "features of these layers of the vision tower are not modelled";
         plan_pixtral_tower(plan, vision, {merge, config.flag("multimodal_projector_bias"),
                                           config.activation("projector_hidden_act")});
         return parts.add_decoder(plan);

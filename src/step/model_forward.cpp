@@ -340,12 +340,25 @@ std::size_t ModelPass::first_use(std::size_t shared) const {
     return groups_.size();
 }
 
+/// Whether layers that outputs alone read have saved a shared tensor: it is there as long as those are kept.
+bool ModelPass::outputs_refer_to(std::size_t shared) const {
+    if (!job_.keep_logits || job_.checkpointing.enabled) return false;
+    return std::ranges::any_of(visits_, [&](const auto& visit) {
+        const Block& one = block(visit->layer.block);
+        return std::ranges::any_of(one.ops, [&](const Op& op) {
+            return op.reader == Reader::outputs && std::ranges::any_of(op.inputs, [&](int input) {
+                       return one.tensors[static_cast<std::size_t>(input)].shared == static_cast<int>(shared);
+                   });
+        });
+    });
+}
+
 /// Backward has passed a group: what its blocks were the last to refer to of a stem's tensors is gone, and
 /// with the stem itself what nobody read.
 void ModelPass::drop_shared_of(std::size_t group, std::vector<Event>& events) {
     for (std::size_t i = 0; i < shared_.size(); ++i) {
         if (maker_[i] < 0 || shared_[i].requires_grad || model_.shared[i].held == Held::until_outputs_end ||
-            is_argument(i))
+            is_argument(i) || outputs_refer_to(i))
             continue;
         const Visit& stem = *visits_[static_cast<std::size_t>(maker_[i])];
         if (!stem.single || block(stem.layer.block).input >= 0) continue;

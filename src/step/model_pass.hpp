@@ -81,6 +81,7 @@ private:
     void end_of_chain(std::vector<Event>& events);
     void return_from_model(std::vector<Event>& events);
     void drop_name(std::size_t shared, std::vector<Event>& events);
+    [[nodiscard]] bool outputs_refer_to(std::size_t shared) const;
     void drop_shared_of(std::size_t group, std::vector<Event>& events);
     void carry_outputs(std::vector<StepNode>& out);
     void end_of_forward(std::vector<StepNode>& out);

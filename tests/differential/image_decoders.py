@@ -6,7 +6,20 @@ from collections.abc import Callable
 from typing import Any
 
 from mixtures import ALTERNATING, WINDOW, base, llama4, routed
-from vision_language import CELL, CPU_OPTIMIZER, MERGE, PATCH, SIDE, TOWER, VOCAB, words_and_images
+from vision_language import (
+    CELL,
+    CPU_OPTIMIZER,
+    MERGE,
+    PATCH,
+    SIDE,
+    TOWER,
+    VOCAB,
+    internvl,
+    internvl_inputs,
+    mistral3,
+    mistral3_inputs,
+    words_and_images,
+)
 
 Config = dict[str, Any]
 ROTATION = {"rope_type": "default", "rope_theta": 10000.0}
@@ -115,6 +128,27 @@ CLASSES: dict[str, tuple[str, Callable[[], Config], Callable[..., dict[str, Any]
 }
 
 
+def earlier_layers() -> list[dict[str, Any]]:
+    """Towers of which another layer than the last is read: what runs behind it goes into the outputs alone."""
+    cases = []
+    for name, (model, config, make) in {
+        "internvl": ("InternVLForConditionalGeneration", internvl, internvl_inputs),
+        "mistral3": ("Mistral3ForConditionalGeneration", mistral3, mistral3_inputs),
+    }.items():
+        for number, (shape, training) in enumerate(FORMS[:4]):
+            layer = {"vision_feature_layer": -2 if number % 2 == 0 else 1}
+            pooling = {"use_mean_pooling": number < 2} if name == "internvl" else {}
+            made = config() | layer
+            made["vision_config"] = made["vision_config"] | pooling
+            # What runs behind a layer that is read is counted as not checkpointed.
+            training = {key: value for key, value in training.items() if key != "checkpointing"}
+            batch = make(**shape, form=number)
+            sizes = {"batch": shape["batch"], "seq": batch["input_ids"]["shape"][1]}
+            case = {"architecture": name, "model": model, "config": made, "inputs": batch}
+            cases.append({"name": f"{name}-earlier-{number}", **case, "training": COMMON | training | sizes})
+    return cases
+
+
 def image_decoders() -> list[dict[str, Any]]:
     """Every class in every form."""
     cases = []
@@ -131,4 +165,4 @@ def image_decoders() -> list[dict[str, Any]]:
             sizes = {"batch": shape["batch"], "seq": batch["input_ids"]["shape"][1]}
             case = {"architecture": name, "model": model, "config": config(), "inputs": batch}
             cases.append({"name": f"{name}-{number}", **case, "training": COMMON | training | sizes})
-    return cases
+    return cases + earlier_layers()
