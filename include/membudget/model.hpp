@@ -105,6 +105,8 @@ struct Tensor {
     std::int64_t times = 1;  ///< so many times the rows
     std::int64_t most = 0;   ///< at most so many rows, however many they would be; 0: no limit
     Held held = Held::until_last_read;
+    /// The input of a layer that outputs alone read: where layers are checkpointed, its checkpoint holds it.
+    bool of_checkpoint = false;
     /// Index into `Model::shared` for a tensor that the whole model shares; -1 otherwise.
     int shared = -1;
 };
@@ -390,6 +392,7 @@ struct Op {
     std::vector<Adapter> inner_adapters;               ///< of linear modules that a mixture runs
     std::vector<ParameterAdapter> parameter_adapters;  ///< of the inmost wrapper first
     Reader reader = Reader::loss;
+    bool within_layer = false;        ///< of a layer that its block runs beside other ops
 };
 
 /// A run of ops that is one function of the framework, or the life of one of its names. Scopes nest.

@@ -84,6 +84,8 @@ public:
     int hold_until_model_end(int tensor);
     /// The value keeps a name of the model's own forward.
     int hold_until_return(int tensor);
+    /// The value is the input of a layer within this block, which outputs alone read.
+    void set_of_checkpoint(int tensor) { block_.tensors[static_cast<std::size_t>(tensor)].of_checkpoint = true; }
     void set_rows(int tensor, Rows rows);
     void set_times(int tensor, std::int64_t times);
     void set_most(int tensor, std::int64_t most);

@@ -179,8 +179,10 @@ int end_of_tower(BlockBuilder& b, const InternVision& v, std::vector<Tensor>& sh
     }
     keep(x, "image hidden states");
     int y = x;
-    for (std::int64_t i = v.chosen; i < v.layers; ++i)
+    for (std::int64_t i = v.chosen; i < v.layers; ++i) {
+        b.set_of_checkpoint(y);
         y = add_layer(b, v, fmt::format("{}.encoder.layer.{}", kTower, i), y);
+    }
     if (!last) {
         if (!v.mean_pooling) y = b.norm(y, norm, norms::layer);
         keep(y, "last image hidden states");
@@ -212,7 +214,10 @@ Block projector(const InternVision& v, std::int64_t hidden, std::vector<Tensor>&
     b.share(y, features, shared[static_cast<std::size_t>(features)]);
     Block block = std::move(b).finish(-1);
     for (Op& op : block.ops)
-        if (v.chosen < v.layers && op.name.starts_with(kTower)) op.reader = Reader::outputs;
+        if (v.chosen < v.layers && op.name.starts_with(kTower)) {
+            op.reader = Reader::outputs;
+            op.within_layer = op.name.starts_with(join(kTower, "encoder.layer"));
+        }
     return block;
 }
 

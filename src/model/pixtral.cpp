@@ -144,8 +144,10 @@ int Tower::end_of_tower(BlockBuilder& b) const {
     b.op(OpKind::split, "hidden states", place::residual, {input}, {x}).attributes.same = true;
     b.share(x, states_, at(states_));
     int last = x;
-    for (std::int64_t i = v_.chosen; i < v_.layers; ++i)
+    for (std::int64_t i = v_.chosen; i < v_.layers; ++i) {
+        b.set_of_checkpoint(last);
         last = add_layer(b, fmt::format("{}.transformer.layers.{}", kTower, i), last);
+    }
     if (last != x) b.share(last, last_states_, at(last_states_));
     b.end_base_model();
     return x;
@@ -173,7 +175,10 @@ Block Tower::projector(std::int64_t hidden, int features) const {
     b.share(x, features, at(features));
     Block block = std::move(b).finish(-1);
     for (Op& op : block.ops)
-        if (op.name.starts_with(kTower)) op.reader = Reader::outputs;
+        if (op.name.starts_with(kTower)) {
+            op.reader = Reader::outputs;
+            op.within_layer = true;
+        }
     return block;
 }
 

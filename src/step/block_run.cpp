@@ -167,7 +167,7 @@ void BlockRun::run_op(std::size_t index) {
     // Layers that only outputs read are checkpointed like the others, and nothing asks for them again.
     const Checkpointing& checkpointing = job.checkpointing;
     const bool forgets = checkpointing.enabled && checkpointing.every == 1 && !checkpointing.first;
-    tape_.set_grad_enabled(records && op.reader != Reader::nobody && !(forgets && op.reader == Reader::outputs));
+    tape_.set_grad_enabled(records && op.reader != Reader::nobody && !(forgets && op.within_layer && op.reader == Reader::outputs));
     tape_.set_unreached(op.reader == Reader::outputs);
     job.kernel(op.kind).run(call);
     tape_.set_grad_enabled(records);
@@ -191,6 +191,7 @@ void BlockRun::run_op(std::size_t index) {
     for (const int output : op.outputs) {
         const Ref& made = tensors_[at(output)];
         if (block_.tensors[at(output)].shared >= 0 && made) note_shared(output, op);
+        if (forgets && block_.tensors[at(output)].of_checkpoint) kept_.push_back(made);
         if (output == block_.output && options_.output_is_checkpoint)
             tape_.rename(made, context_.checkpoint_inputs, "block output");
     }

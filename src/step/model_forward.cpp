@@ -342,7 +342,7 @@ std::size_t ModelPass::first_use(std::size_t shared) const {
 
 /// Whether layers that outputs alone read have saved a shared tensor: it is there as long as those are kept.
 bool ModelPass::outputs_refer_to(std::size_t shared) const {
-    if (!job_.keep_logits || job_.checkpointing.enabled) return false;
+    if (!job_.keep_logits) return false;
     return std::ranges::any_of(visits_, [&](const auto& visit) {
         const Block& one = block(visit->layer.block);
         return std::ranges::any_of(one.ops, [&](const Op& op) {

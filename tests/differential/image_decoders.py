@@ -135,13 +135,14 @@ def earlier_layers() -> list[dict[str, Any]]:
         "internvl": ("InternVLForConditionalGeneration", internvl, internvl_inputs),
         "mistral3": ("Mistral3ForConditionalGeneration", mistral3, mistral3_inputs),
     }.items():
-        for number, (shape, training) in enumerate(FORMS[:4]):
-            layer = {"vision_feature_layer": -2 if number % 2 == 0 else 1}
+        checkpointed = ({"batch": 2, "images": 1, "words": 60}, {"checkpointing": "non_reentrant", "keep_outputs": True})
+        for number, (shape, training) in enumerate([*FORMS[:4], checkpointed]):
+            layer = {"vision_feature_layer": [-2, 1, -2, 1, -3][number]}
             pooling = {"use_mean_pooling": number < 2} if name == "internvl" else {}
             made = config() | layer
             made["vision_config"] = made["vision_config"] | pooling
-            # What runs behind a layer that is read is counted as not checkpointed.
-            training = {key: value for key, value in training.items() if key != "checkpointing"}
+            if number == 3:  # as it is without checkpoints
+                training = {key: value for key, value in training.items() if key != "checkpointing"}
             batch = make(**shape, form=number)
             sizes = {"batch": shape["batch"], "seq": batch["input_ids"]["shape"][1]}
             case = {"architecture": name, "model": model, "config": made, "inputs": batch}
