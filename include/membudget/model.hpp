@@ -93,6 +93,7 @@ enum class Held {
     until_scope_end,  ///< a local variable that lives until its function returns; of `Model::shared`: blocks get it by position
     until_model_end,  ///< in a stem: a local variable of the function that runs the blocks; it dies
                       ///< where the chain's last block says (`Block::base_model_end`), as `Model::shared` does
+    until_return,  ///< of a stem or of `Model::shared`: a local variable of the model's own forward, which returns behind the loss
     until_outputs_end,  ///< of `Model::shared`: a field of the model's outputs, beside the logits
 };
 
@@ -104,6 +105,8 @@ struct Tensor {
     std::int64_t times = 1;  ///< so many times the rows
     std::int64_t most = 0;   ///< at most so many rows, however many they would be; 0: no limit
     Held held = Held::until_last_read;
+    /// The input of a layer that outputs alone read: where layers are checkpointed, its checkpoint holds it.
+    bool of_checkpoint = false;
     /// Index into `Model::shared` for a tensor that the whole model shares; -1 otherwise.
     int shared = -1;
 };
@@ -312,6 +315,9 @@ struct OpAttributes {
     bool keeps_logits = false;       ///< of a mixture: its router's logits are a field of the model's outputs
     bool by_position = false;        ///< of a scale: by a number for each position, in fp32
     bool in_place = false;           ///< of an add, a scale or a clip: writes its first input
+    bool bagged = false;             ///< of an interpolation: entries are summed by `embedding_bag`, and added to the patches
+    bool scattered = false;          ///< of a reordering: rows are added to zeros in fp32
+    bool unfolded = false;           ///< of a linear: its input are the pixels of patches, column by column
     bool weight_copied = false;      ///< of a linear: autocast copies the weight at each use
     bool causal = true;
     Rows queries = Rows::positions, keys = Rows::positions;  ///< of a mask or a position bias
@@ -386,6 +392,7 @@ struct Op {
     std::vector<Adapter> inner_adapters;               ///< of linear modules that a mixture runs
     std::vector<ParameterAdapter> parameter_adapters;  ///< of the inmost wrapper first
     Reader reader = Reader::loss;
+    bool within_layer = false;        ///< of a layer that its block runs beside other ops
 };
 
 /// A run of ops that is one function of the framework, or the life of one of its names. Scopes nest.
@@ -410,6 +417,7 @@ struct Block {
     /// blocks. After them its local variables die: `until_model_end`, and what of `Model::shared` the
     /// chain made.
     int base_model_end = 0;
+    bool by_keyword = false;             ///< the class gives it its input by keyword, which a reentrant checkpoint overlooks
     bool checkpointable = false;         ///< a unit of activation checkpointing and of FSDP wrapping
 };
 

@@ -89,6 +89,13 @@ std::optional<double> recomputed_share(const Model& model, const Checkpointing& 
 
 void Resolver::recompute_cost() {
     if (!job_.checkpointing.enabled || job_.model == nullptr) return;
+    // A reentrant region is a node of its arguments by position [torch/utils/checkpoint.py CheckpointFunction].
+    const auto by_keyword = [](const Block& block) { return block.checkpointable && block.by_keyword; };
+    if (job_.checkpointing.reentrant && std::ranges::any_of(job_.model->blocks, by_keyword))
+        problems_.unsupported("/training/activation_checkpointing/reentrant",
+                              fmt::format("reentrant checkpointing of {} is not modelled: the class passes the input of "
+                                          "layers by keyword, and none of them would get a gradient",
+                                          job_.model->architecture));
     const auto share = recomputed_share(*job_.model, job_.checkpointing, job_.extents);
     if (!share) return;
     assume("training.activation_checkpointing.recompute",

@@ -63,6 +63,11 @@ int BlockBuilder::release(int tensor) {
     return tensor;
 }
 
+int BlockBuilder::hold_until_return(int tensor) {
+    block_.tensors[static_cast<std::size_t>(tensor)].held = Held::until_return;
+    return tensor;
+}
+
 int BlockBuilder::hold_until_model_end(int tensor) {
     block_.tensors[static_cast<std::size_t>(tensor)].held = Held::until_model_end;
     return tensor;

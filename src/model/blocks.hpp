@@ -82,6 +82,10 @@ public:
     int release(int tensor);
     /// The value keeps a name of the function that runs the blocks.
     int hold_until_model_end(int tensor);
+    /// The value keeps a name of the model's own forward.
+    int hold_until_return(int tensor);
+    /// The value is the input of a layer within this block, which outputs alone read.
+    void set_of_checkpoint(int tensor) { block_.tensors[static_cast<std::size_t>(tensor)].of_checkpoint = true; }
     void set_rows(int tensor, Rows rows);
     void set_times(int tensor, std::int64_t times);
     void set_most(int tensor, std::int64_t most);
@@ -140,6 +144,7 @@ public:
     /// Marks the end of the base model's function, in the head of a language model.
     void end_base_model() { block_.base_model_end = static_cast<int>(block_.ops.size()); }
     void set_checkpointable() { block_.checkpointable = true; }
+    void set_by_keyword() { block_.by_keyword = true; }
     [[nodiscard]] Block finish(int output) &&;
 
 private:

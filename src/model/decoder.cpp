@@ -44,7 +44,9 @@ SharedTensors declare_shared(const DecoderPlan& plan, std::vector<Tensor>& share
         };
         ids.features.images = features("image features");
         // What is made of tiles takes the place of their own features.
-        shared.back().held = plan.newline.empty() ? Held::until_outputs_end : Held::until_last_read;
+        shared.back().held = !plan.newline.empty() ? Held::until_last_read
+                             : plan.decoder_within ? Held::until_return
+                                                   : Held::until_outputs_end;
         for (std::int64_t i = 0; i < plan.deep_features; ++i) {
             ids.features.deep.push_back(features(fmt::format("deepstack_features.{}", i)));
             shared.back().held = Held::until_outputs_end;
@@ -91,13 +93,12 @@ int join_images(BlockBuilder& b, const DecoderPlan& plan, const SharedTensors& i
     if (!plan.any_image_size && !tiles) b.set_times(features, plan.image_tokens);
     std::vector<int> newline;
     if (tiles) newline.push_back(b.parameter(std::string(plan.newline), {plan.hidden}, Component::vision));
-    int mask = -1;
-    if (ids.places >= 0)
-        mask = of_model(ids.places);
-    else
-        mask = b.hold_until_model_end(b.tensor("special_image_mask", 1));
+    const auto local = [&](int tensor) {
+        return plan.decoder_within ? b.hold_until_return(tensor) : b.hold_until_model_end(tensor);
+    };
+    const int mask = ids.places >= 0 ? of_model(ids.places) : local(b.tensor("special_image_mask", 1));
     b.op(OpKind::join_images, "inputs_embeds", place::embedding, {of_model(ids.embeds), of_model(ids.features.images)},
-         {x, b.hold_until_model_end(features), mask}, std::move(newline)).attributes.listed = plan.listed_images;
+         {x, local(features), mask}, std::move(newline)).attributes.listed = plan.listed_images;
     for (std::size_t i = 0; i < ids.deep.size(); ++i)
         b.op(OpKind::concat, shared[static_cast<std::size_t>(ids.deep[i])].name, place::embedding,
              {of_model(ids.features.deep[i])}, {of_model(ids.deep[i])}).attributes.listed = true;
@@ -126,7 +127,9 @@ Block build_stem(const DecoderPlan& plan, const SharedTensors& ids,
     mask(ids.window_mask, true);
 
     // `inputs_embeds` and the embedded positions are names of the base model's forward.
-    if (plan.project_in.empty()) {
+    if (plan.decoder_within) {
+        b.hold_until_return(x);
+    } else if (plan.project_in.empty()) {
         b.hold_until_model_end(x);
     } else if (plan.positions.empty()) {
         x = b.linear(x, plan.project_in, plan.hidden, false, place::embedding);
@@ -215,8 +218,8 @@ void add_router_loss(const DecoderPlan& plan, OpAttributes& loss) {
     }
 }
 
-Block build_head(const DecoderPlan& plan, Task task, std::int64_t labels, Problem problem) {
-    BlockBuilder b("head");
+/// The last hidden states of the base model.
+int end_of_base(BlockBuilder& b, const DecoderPlan& plan, Task task) {
     int x = b.input(plan.hidden);
     b.release(x);  // the loop variable of the base model, which the final norm's result rebinds
     if (!plan.final_norm.empty())
@@ -226,6 +229,19 @@ Block build_head(const DecoderPlan& plan, Task task, std::int64_t labels, Proble
                      plan.embedding_width, false, place::embedding);
     b.hold(x);  // `last_hidden_state` of the base model's result
     b.end_base_model();
+    return x;
+}
+
+/// The logits of a decoder that is a model by itself, which lets go of its hidden states.
+int logits_of_decoder(BlockBuilder& b, const DecoderPlan& plan) {
+    const auto function = b.scope();
+    const int x = end_of_base(b, plan, Task::causal_lm);
+    return b.linear(x, plan.head, plan.vocabulary, plan.head_bias, place::head);
+}
+
+Block build_head(const DecoderPlan& plan, Task task, std::int64_t labels, Problem problem) {
+    BlockBuilder b("head");
+    int x = plan.decoder_within ? logits_of_decoder(b, plan) : end_of_base(b, plan, task);
 
     const int loss = b.tensor("loss", 1, Rows::one);
     if (task == Task::base) {
@@ -250,7 +266,7 @@ Block build_head(const DecoderPlan& plan, Task task, std::int64_t labels, Proble
         return std::move(b).finish(-1);
     }
     if (plan.head_input_scale) x = b.hold(b.scale(x, "logits_scaling", place::head));
-    int logits = b.linear(x, plan.head, plan.vocabulary, plan.head_bias, place::head);
+    int logits = plan.decoder_within ? x : b.linear(x, plan.head, plan.vocabulary, plan.head_bias, place::head);
     if (plan.tied)
         b.parameter_named(join(plan.head, "weight")).tied_to =
             join(join(plan.base, plan.embedding), "weight");

@@ -216,6 +216,9 @@ struct DecoderPlan {
     std::int64_t deep_features = 0;      ///< features that join the hidden states after the first layers
     std::int64_t position_axes = 0;      ///< positions of each token in so many directions; 0: of all sequences
     bool interleaved_axes = false;       ///< see `OpAttributes::interleaved`
+    /// The class's own forward joins images and words, and computes the loss from what the decoder with its head, a
+    /// model by itself, returns (Llama 4).
+    bool decoder_within = false;
     bool listed_images = false;          ///< their features come as a list
     /// The tokens of an image see each other; a second input tells them from words (`token_type_ids`).
     bool image_blocks = false;

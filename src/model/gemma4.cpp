@@ -303,6 +303,10 @@ void configure_gemma4(ConfigReader& config, Parts& parts) {
     if (config.raw("vision_config") != nullptr) add_vision(config, parts, g.plan.hidden);
     if (config.raw("audio_config") != nullptr) add_audio(config, parts, g.plan.hidden);
     add_gemma4_text(parts, g, false);
+    const bool audio = config.raw("audio_config") != nullptr && !config.raw("audio_config")->is_null();
+    parts.model().step_unsupported = !g.plan.step_unsupported.empty() ? g.plan.step_unsupported
+                                     : audio ? "its vision and audio towers are not modelled yet"
+                                             : "its vision tower is not modelled yet";
 }
 
 }  // namespace membudget

@@ -1,6 +1,7 @@
 #include "model/internvl.hpp"
 
 #include <algorithm>
+#include <optional>
 #include <utility>
 
 #include <fmt/format.h>
@@ -11,7 +12,7 @@ namespace membudget {
 namespace {
 
 constexpr Component kVision = Component::vision;
-constexpr std::string_view kTower = "model.vision_tower.";
+constexpr std::string_view kTower = "model.vision_tower";
 constexpr std::string_view kProjector = "model.multi_modal_projector";
 
 struct InternVision {
@@ -22,6 +23,7 @@ struct InternVision {
     Act act = Act::gelu;
     double dropout = 0, attention_dropout = 0, projection_dropout = 0;
     bool without_class = true;
+    std::int64_t chosen = 0;         ///< layers before the hidden states that the projector reads
     std::int64_t merge = 2;          ///< patches on each side that become one token
     Act projector_act = Act::gelu;
 
@@ -92,84 +94,108 @@ Block stem(const InternVision& v) {
     return std::move(b).finish(b.hold_until_model_end(x));
 }
 
-int attention(BlockBuilder& b, const InternVision& v, int x) {
+int attention(BlockBuilder& b, const InternVision& v, const std::string& module, int x) {
     const auto function = b.scope();
     const Place place = in_vision(place::attention);
     const auto project = [&](std::string_view name, std::string_view norm) {
-        int y = b.linear(x, join("attention", name), v.hidden, v.bias, place);
+        int y = b.linear(x, join(module, name), v.hidden, v.bias, place);
         if (v.qk_norm && !norm.empty()) {
-            b.norm_weights(join("attention", norm), v.hidden, norms::rms, kVision);
+            b.norm_weights(join(module, norm), v.hidden, norms::rms, kVision);
             b.hold(y);  // until its normalised form takes the name
-            y = b.norm(y, join("attention", norm), norms::rms, place);
+            y = b.norm(y, join(module, norm), norms::rms, place);
         }
         return y;
     };
     const int q = b.hold(project("q_proj", "q_norm"));
     const int k = b.hold(project("k_proj", "k_norm"));
     const int value = b.hold(project("v_proj", ""));
-    const int context = b.tensor("attention", v.hidden, Rows::patches);
-    OpAttributes& a = b.op(OpKind::attention, "attention", place, {q, k, value}, {context}).attributes;
+    const int context = b.tensor(module, v.hidden, Rows::patches);
+    OpAttributes& a = b.op(OpKind::attention, module, place, {q, k, value}, {context}).attributes;
     a.heads = a.kv_heads = v.heads;
     a.head_dim = a.value_dim = v.hidden / v.heads;
     a.causal = false;
     a.dropout = v.attention_dropout;
-    const int y = b.linear(b.hold(context), "attention.projection_layer", v.hidden, true, place);
-    return b.dropout(y, "attention.projection_dropout", v.projection_dropout, place);
+    const int y = b.linear(b.hold(context), join(module, "projection_layer"), v.hidden, true, place);
+    return b.dropout(y, join(module, "projection_dropout"), v.projection_dropout, place);
+}
+
+/// A layer, whose modules are found under `module`.
+int add_layer(BlockBuilder& b, const InternVision& v, const std::string& module, int x) {
+    const auto layer = b.scope();
+    const auto scaled = [&](int y, std::string_view name, Place place) {
+        const int lambda = b.parameter(join(module, name), {v.hidden}, kVision);
+        const int out = b.tensor(join(module, name), v.hidden, Rows::patches);
+        b.op(OpKind::multiply, join(module, name), place, {y}, {out}, {lambda});
+        return out;
+    };
+    b.norm_weights(join(module, "layernorm_before"), v.hidden, v.norm, kVision);
+    b.norm_weights(join(module, "layernorm_after"), v.hidden, v.norm, kVision);
+    int y = -1;
+    {
+        const auto argument = b.scope();
+        y = b.hold(b.norm(x, join(module, "layernorm_before"), v.norm));
+        y = attention(b, v, join(module, "attention"), y);
+    }
+    y = b.hold(scaled(y, "lambda_1", place::attention));  // `attention_output`
+    const int residual = b.hold(b.add(y, x, join(module, "attention.residual")));
+    {
+        const auto name = b.scope();
+        y = b.hold(b.norm(residual, join(module, "layernorm_after"), v.norm));
+        const auto function = b.scope();
+        const Place place = in_vision(place::mlp);
+        y = b.linear(y, join(module, "mlp.fc1"), v.width, true, place);
+        y = b.activation(y, join(module, "mlp.activation_fn"), v.act, place);
+        y = b.linear(y, join(module, "mlp.fc2"), v.hidden, true, place);
+    }
+    y = b.dropout(y, join(module, "dropout"), v.dropout, place::mlp);
+    y = scaled(y, "lambda_2", place::mlp);
+    return b.add(y, residual, join(module, "mlp.residual"));
 }
 
 Block layer(const InternVision& v) {
     BlockBuilder b("vision layer");
-    const int x = b.input(v.hidden, Rows::patches);
-    const auto scaled = [&](int y, std::string_view name, Place place) {
-        const int lambda = b.parameter(std::string(name), {v.hidden}, kVision);
-        const int out = b.tensor(std::string(name), v.hidden, Rows::patches);
-        b.op(OpKind::multiply, std::string(name), place, {y}, {out}, {lambda});
-        return out;
-    };
-    b.norm_weights("layernorm_before", v.hidden, v.norm, kVision);
-    b.norm_weights("layernorm_after", v.hidden, v.norm, kVision);
-    int y = -1;
-    {
-        const auto argument = b.scope();
-        y = b.hold(b.norm(x, "layernorm_before", v.norm));
-        y = attention(b, v, y);
-    }
-    y = b.hold(scaled(y, "lambda_1", place::attention));  // `attention_output`
-    const int residual = b.hold(b.add(y, x, "attention.residual"));
-    {
-        const auto name = b.scope();
-        y = b.hold(b.norm(residual, "layernorm_after", v.norm));
-        const auto function = b.scope();
-        const Place place = in_vision(place::mlp);
-        y = b.linear(y, "mlp.fc1", v.width, true, place);
-        y = b.activation(y, "mlp.activation_fn", v.act, place);
-        y = b.linear(y, "mlp.fc2", v.hidden, true, place);
-    }
-    y = b.dropout(y, "dropout", v.dropout, place::mlp);
-    y = scaled(y, "lambda_2", place::mlp);
-    y = b.add(y, residual, "mlp.residual");
+    const int y = add_layer(b, v, "", b.input(v.hidden, Rows::patches));
     b.set_checkpointable();
     return std::move(b).finish(y);
+}
+
+/// The hidden states that the projector reads, and what the tower makes of them, which only its outputs read.
+int end_of_tower(BlockBuilder& b, const InternVision& v, std::vector<Tensor>& shared) {
+    const auto keep = [&](int tensor, std::string name) {  // a field of the outputs
+        const int index = declare_tensor(shared, std::move(name), v.hidden, Rows::patches);
+        shared.back().held = Held::until_outputs_end;
+        b.share(tensor, index, shared.back());
+    };
+    const int input = b.input(v.hidden, Rows::patches);
+    const std::string norm = join(kTower, "layernorm");
+    const bool last = v.chosen == v.layers;
+    int x = -1;
+    if (v.mean_pooling || !last) {
+        x = b.tensor("hidden states", v.hidden, Rows::patches);
+        b.op(OpKind::split, "hidden states", place::residual, {input}, {x}).attributes.same = true;
+    } else {
+        b.norm_weights(norm, v.hidden, norms::layer, kVision);
+        x = b.norm(input, norm, norms::layer);
+    }
+    keep(x, "image hidden states");
+    int y = x;
+    for (std::int64_t i = v.chosen; i < v.layers; ++i) {
+        b.set_of_checkpoint(y);
+        y = add_layer(b, v, fmt::format("{}.encoder.layer.{}", kTower, i), y);
+    }
+    if (!last) {
+        if (!v.mean_pooling) y = b.norm(y, norm, norms::layer);
+        keep(y, "last image hidden states");
+    }
+    b.end_base_model();
+    return x;
 }
 
 /// Patches without the class token, shuffled so that neighbours lie side by side, and projected
 /// [InternVLModel.get_image_features, pixel_shuffle].
 Block projector(const InternVision& v, std::int64_t hidden, std::vector<Tensor>& shared, int features) {
     BlockBuilder b("projector");
-    const int states = declare_tensor(shared, "image hidden states", v.hidden, Rows::patches);
-    shared.back().held = Held::until_outputs_end;
-    const int input = b.input(v.hidden, Rows::patches);
-    int x = b.tensor("hidden states", v.hidden, Rows::patches);
-    if (v.mean_pooling) {
-        b.op(OpKind::split, "hidden states", place::residual, {input}, {x}).attributes.same = true;
-    } else {
-        const std::string norm = "model.vision_tower.layernorm";
-        b.norm_weights(norm, v.hidden, norms::layer, kVision);
-        x = b.norm(input, norm, norms::layer);
-    }
-    b.share(x, states, shared[static_cast<std::size_t>(states)]);
-    b.end_base_model();
-
+    const int x = end_of_tower(b, v, shared);
     const Place place = in_vision(place::embedding);
     int y = b.tensor("selected features", detail::checked_mul(v.patches, v.hidden), Rows::images);
     b.op(OpKind::split, "selected features", place, {x}, {y}).attributes.sliced = true;
@@ -186,16 +212,25 @@ Block projector(const InternVision& v, std::int64_t hidden, std::vector<Tensor>&
     y = b.activation(y, join(kProjector, "act"), v.projector_act, place);
     y = b.linear(y, join(kProjector, "linear_2"), hidden, true, place);
     b.share(y, features, shared[static_cast<std::size_t>(features)]);
-    return std::move(b).finish(-1);
+    Block block = std::move(b).finish(-1);
+    for (Op& op : block.ops)
+        if (v.chosen < v.layers && op.name.starts_with(kTower)) {
+            op.reader = Reader::outputs;
+            op.within_layer = op.name.starts_with(join(kTower, "encoder.layer"));
+        }
+    return block;
 }
 
 }  // namespace
 
 void plan_internvl_tower(ConfigReader& outer, DecoderPlan& plan) {
-    const InternVision v = read(outer);
+    InternVision v = read(outer);
     plan.image_tokens = v.tokens();
-    if (!reads_last_features(outer))
-        plan.step_unsupported = "features of other layers than the last of the vision tower are not modelled";
+    const std::optional<std::int64_t> chosen = layers_before_features(outer, v.layers);
+    v.chosen = chosen.value_or(v.layers);
+    // The last layer's hidden states are normalised only as the tower's own result.
+    const bool unnormed = chosen && !v.mean_pooling && v.chosen == v.layers && outer.number("vision_feature_layer") > 0;
+    if (!chosen || unnormed) plan.step_unsupported = "features of these layers of the vision tower are not modelled";
     if (!v.without_class) plan.step_unsupported = "features with the class token do not fill a square";
     const std::int64_t hidden = plan.hidden;
     plan.tower = [v, hidden](Model& model, const TowerFeatures& features) {
@@ -203,9 +238,9 @@ void plan_internvl_tower(ConfigReader& outer, DecoderPlan& plan) {
             model.sections.push_back({std::move(prefix), 0, {static_cast<int>(model.blocks.size())}, count});
             model.blocks.push_back(std::move(block));
         };
-        const std::string root(kTower);
+        const std::string root = std::string(kTower) + ".";
         add(root, stem(v), 1);
-        add(root + "encoder.layer.{}.", layer(v), v.layers);
+        add(root + "encoder.layer.{}.", layer(v), v.chosen);
         add("", projector(v, hidden, model.shared, features.images), 1);
         model.image = {v.channels, v.image.height, v.image.width, v.patches + 1, v.patches, v.tokens()};
     };

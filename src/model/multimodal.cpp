@@ -189,8 +189,7 @@ void configure_llama4_vl(ConfigReader& config, Parts& parts) {
     ConfigReader text =
         config.nested("text_config", "llama4_text", families().find("llama4_text")->keys);
     configure_llama4(text, plan);
-    plan.step_unsupported = "images of Llama 4 are not modelled yet";
-    add_llama4_vision(parts, config, plan.hidden);
+    plan_llama4_tower(config, plan);
     parts.add_decoder(plan);
 }
 
@@ -300,8 +299,10 @@ Block llava_projector(const LlavaVision& v, std::int64_t hidden, std::vector<Ten
     b.op(OpKind::split, "hidden states", place::residual, {input}, {x}).attributes.same = true;
     keep(x, "image hidden states");
     int last = x;
-    for (std::int64_t i = v.chosen; i < v.tower.layers; ++i)
+    for (std::int64_t i = v.chosen; i < v.tower.layers; ++i) {
+        b.set_of_checkpoint(last);
         last = add_vision_layer(b, v.tower, fmt::format("{}.encoder.layers.{}", tower, i), last);
+    }
     if (last != x) keep(last, "last image hidden states");
     const std::string norm = join(tower, "post_layernorm");
     b.norm_weights(norm, width, norms::layer, kVision);
@@ -338,6 +339,7 @@ Block llava_projector(const LlavaVision& v, std::int64_t hidden, std::vector<Ten
     Block block = std::move(b).finish(-1);
     for (Op& op : block.ops) {
         if (op.name.starts_with(tower)) op.reader = Reader::outputs;
+        op.within_layer = op.name.starts_with(join(tower, "encoder.layers"));
         // The projector's result takes the place of the pooled one; SigLIP's last norm is a field by itself.
         if ((v.tower.clip && op.name == norm) || op.name == "class token" || op.name.starts_with(head))
             op.reader = Reader::nobody;

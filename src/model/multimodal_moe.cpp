@@ -4,7 +4,6 @@
 
 #include <fmt/format.h>
 
-#include "model/latent.hpp"
 #include "model/llama_like.hpp"
 #include "model/moe.hpp"
 #include "model/module_weights.hpp"
@@ -29,45 +28,6 @@ void vit_layer(BlockBuilder& b, std::string_view attention, std::string_view o, 
 }
 
 }  // namespace
-
-void configure_kimi_k25(ConfigReader& config, Parts& parts) {
-    DecoderPlan plan = language_model();
-    ConfigReader text = config.nested("text_config", "deepseek_v3", keys_of("deepseek_v3"));
-    const std::string type = nested_type(config, "text_config", "deepseek_v3");
-    if (type != "deepseek_v3" && type != "kimi_k2")
-        config.unsupported("text_config", fmt::format("expected the decoder of DeepSeek-V3; got '{}'", type));
-    configure_deepseek(text, plan);
-    plan.tied = config.flag("tie_word_embeddings");
-
-    // Published files have the names of the code beside their weights.
-    ConfigReader vision = config.nested(
-        "vision_config", "kimi_k25_vision",
-        "patch_size=14 pos_emb_height|init_pos_emb_height=64 pos_emb_width|init_pos_emb_width=64 "
-        "num_hidden_layers|vt_num_hidden_layers=27 hidden_size|vt_hidden_size=1152 "
-        "intermediate_size|vt_intermediate_size=4304 merge_kernel_size=[2,2]");
-    const std::int64_t hidden = vision.size("hidden_size");
-    const std::int64_t width = vision.size("intermediate_size");
-    const std::int64_t patch = vision.size("patch_size", kLargestCount);
-    const Extent merge = vision.extent("merge_kernel_size");
-    const std::int64_t merged = detail::checked_mul(hidden, detail::checked_mul(merge.height, merge.width));
-    parts.add("model.vision_tower.", "patch embedding", [&](BlockBuilder& b) {
-        convolution(b, "patch_embed.proj", hidden, 3, {patch, patch}, true);
-        b.parameter("patch_embed.pos_emb.position_embeddings",
-                    {vision.size("pos_emb_height", kLargestCount), vision.size("pos_emb_width", kLargestCount), hidden},
-                    kVision);
-        b.norm_weights("final_layernorm", hidden, norms::layer, kVision);
-    });
-    parts.add("model.vision_tower.layers.{}.", "vision layer", [&](BlockBuilder& b) {
-        vit_layer(b, "attn", "proj", {"norm1", "norm2"}, hidden, width);
-    }, vision.size("num_hidden_layers", kLargestCount));
-    parts.add("model.mm_projector.", "projector", [&](BlockBuilder& b) {
-        b.norm_weights("pre_norm", config.size("projection_hidden_size"), norms::layer, kVision);
-        b.linear_weights("in_proj", merged, merged, true, kVision);
-        b.linear_weights("out_proj", merged, plan.hidden, true, kVision);
-    });
-    parts.add_decoder(plan);
-    parts.model().step_unsupported = kCountedOnly;
-}
 
 void configure_step3p7(ConfigReader& config, Parts& parts) {
     if (config.raw("text_config") == nullptr) {

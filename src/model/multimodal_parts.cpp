@@ -110,9 +110,18 @@ std::int64_t add_any_tower(ConfigReader& config, Parts& parts, std::string_view 
     return vision.hidden;
 }
 
-bool reads_last_features(ConfigReader& config) {
-    const KeyTree* layers = config.raw("vision_feature_layer");
-    return (layers == nullptr || !layers->is(KeyTree::Kind::array)) && config.number("vision_feature_layer") == -1;
+std::optional<std::int64_t> layers_before_features(ConfigReader& config, std::int64_t layers) {
+    constexpr std::string_view kKey = "vision_feature_layer";
+    const KeyTree* given = config.raw(kKey);
+    if (given != nullptr && given->is(KeyTree::Kind::array)) return std::nullopt;
+    const double index = config.number(kKey);
+    const auto all = static_cast<double>(layers);
+    if (!(index >= -all - 1 && index <= all)) {
+        config.invalid(kKey, fmt::format("expected a layer of the vision tower, which has {}", layers));
+        return std::nullopt;
+    }
+    const auto before = static_cast<std::int64_t>(index < 0 ? all + 1 + index : index);
+    return before > 0 ? std::optional(before) : std::nullopt;
 }
 
 std::int64_t joined_features(const ConfigReader& config) {

@@ -4,6 +4,7 @@
 /// either, whatever decoder or tower it names.
 
 #include <cstdint>
+#include <optional>
 #include <string_view>
 
 #include "model/decoder.hpp"
@@ -36,8 +37,9 @@ struct TowerDefault {
 /// The parameters of the tower that `vision_config` names, under `prefix`; its hidden size.
 std::int64_t add_any_tower(ConfigReader& config, Parts& parts, std::string_view prefix, TowerDefault absent);
 
-/// Whether the projector reads the last hidden states of the tower.
-[[nodiscard]] bool reads_last_features(ConfigReader& config);
+/// Layers of a tower of `layers` before the hidden states that the projector reads, as `vision_feature_layer` says;
+/// absent where it reads those of several, or the embeddings.
+[[nodiscard]] std::optional<std::int64_t> layers_before_features(ConfigReader& config, std::int64_t layers);
 /// Hidden states that the projector reads side by side, as `vision_feature_layer` says.
 [[nodiscard]] std::int64_t joined_features(const ConfigReader& config);
 /// Two linear modules with an activation between them.

@@ -2,11 +2,13 @@
 
 #include <utility>
 
+#include <fmt/format.h>
+
 namespace membudget {
 namespace {
 
 constexpr Component kVision = Component::vision;
-constexpr std::string_view kTower = "model.vision_tower.";
+constexpr std::string_view kTower = "model.vision_tower";
 constexpr std::string_view kProjector = "model.multi_modal_projector";
 
 class Tower {
@@ -20,6 +22,9 @@ public:
         shared.back().held = Held::until_scope_end;  // an argument by position
         states_ = declare_tensor(shared, "image hidden states", v_.hidden, Rows::patches);
         shared.back().held = Held::until_outputs_end;
+        if (v_.chosen == v_.layers) return;
+        last_states_ = declare_tensor(shared, "last image hidden states", v_.hidden, Rows::patches);
+        shared.back().held = Held::until_outputs_end;
     }
 
     [[nodiscard]] Block stem() const;
@@ -29,13 +34,15 @@ public:
 private:
     [[nodiscard]] const Tensor& at(int index) const { return shared_[static_cast<std::size_t>(index)]; }
     int of_model(BlockBuilder& b, int index) const { return b.shared(index, at(index)); }
-    int attention(BlockBuilder& b, int x) const;
-    int mlp(BlockBuilder& b, int x) const;
+    int attention(BlockBuilder& b, const std::string& module, int x) const;
+    int mlp(BlockBuilder& b, const std::string& module, int x) const;
+    int add_layer(BlockBuilder& b, const std::string& module, int x) const;
+    int end_of_tower(BlockBuilder& b) const;
 
     const Pixtral& v_;
     const PixtralProjector& p_;
     std::vector<Tensor>& shared_;
-    int cos_ = -1, sin_ = -1, mask_ = -1, states_ = -1;
+    int cos_ = -1, sin_ = -1, mask_ = -1, states_ = -1, last_states_ = -1;
 };
 
 /// Patches by a convolution, cut to each image's size and copied together.
@@ -65,11 +72,11 @@ Block Tower::stem() const {
     return std::move(b).finish(x);
 }
 
-int Tower::attention(BlockBuilder& b, int x) const {
+int Tower::attention(BlockBuilder& b, const std::string& module, int x) const {
     const auto function = b.scope();
     const Place place = in_vision(place::attention);
     const auto project = [&](std::string_view name) {
-        return b.linear(x, join("attention", name), v_.hidden, false, place);
+        return b.linear(x, join(module, name), v_.hidden, false, place);
     };
     const int q = project("q_proj");
     const int k = project("k_proj");
@@ -79,49 +86,71 @@ int Tower::attention(BlockBuilder& b, int x) const {
         a.head_dim = a.value_dim = v_.hidden / v_.heads;
         a.rotates = true;
     };
-    const int rotated_q = b.hold(b.tensor("attention.q", v_.hidden, Rows::patches));
-    const int rotated_k = b.hold(b.tensor("attention.k", v_.hidden, Rows::patches));
-    attributes(b.op(OpKind::rotary, "attention.rotary", place, {q, k, of_model(b, cos_), of_model(b, sin_)},
+    const int rotated_q = b.hold(b.tensor(join(module, "q"), v_.hidden, Rows::patches));
+    const int rotated_k = b.hold(b.tensor(join(module, "k"), v_.hidden, Rows::patches));
+    attributes(b.op(OpKind::rotary, join(module, "rotary"), place, {q, k, of_model(b, cos_), of_model(b, sin_)},
                     {rotated_q, rotated_k}).attributes);
-    const int context = b.tensor("attention", v_.hidden, Rows::patches);
-    OpAttributes& a = b.op(OpKind::attention, "attention", place, {rotated_q, rotated_k, v, of_model(b, mask_)},
+    const int context = b.tensor(module, v_.hidden, Rows::patches);
+    OpAttributes& a = b.op(OpKind::attention, module, place, {rotated_q, rotated_k, v, of_model(b, mask_)},
                            {context}).attributes;
     attributes(a);
     a.causal = false;
     a.packed = true;
     a.dropout = v_.dropout;
-    return b.linear(context, "attention.o_proj", v_.hidden, false, place);
+    return b.linear(context, join(module, "o_proj"), v_.hidden, false, place);
 }
 
-int Tower::mlp(BlockBuilder& b, int x) const {
+int Tower::mlp(BlockBuilder& b, const std::string& module, int x) const {
     const auto function = b.scope();
     const Place place = in_vision(place::mlp);
-    const int gate = b.linear(x, "feed_forward.gate_proj", v_.width, false, place);
-    const int up = b.linear(x, "feed_forward.up_proj", v_.width, false, place);
-    x = b.gated_activation(gate, up, "feed_forward.act_fn", v_.act, place);
-    return b.linear(x, "feed_forward.down_proj", v_.hidden, false, place);
+    const int gate = b.linear(x, join(module, "gate_proj"), v_.width, false, place);
+    const int up = b.linear(x, join(module, "up_proj"), v_.width, false, place);
+    x = b.gated_activation(gate, up, join(module, "act_fn"), v_.act, place);
+    return b.linear(x, join(module, "down_proj"), v_.hidden, false, place);
+}
+
+/// A layer, whose modules are found under `module`.
+int Tower::add_layer(BlockBuilder& b, const std::string& module, int x) const {
+    const auto layer = b.scope();
+    const std::string before = join(module, "attention_norm"), between = join(module, "ffn_norm");
+    b.norm_weights(before, v_.hidden, norms::rms, kVision);
+    b.norm_weights(between, v_.hidden, norms::rms, kVision);
+    int y = -1;
+    {
+        const auto name = b.scope();  // the norm's result, until the attention's rebinds it
+        y = b.hold(b.norm(x, before, norms::rms));
+        y = attention(b, join(module, "attention"), y);
+    }
+    const int residual = b.hold(b.add(x, y, join(module, "attention.residual")));
+    {
+        const auto name = b.scope();
+        y = b.hold(b.norm(residual, between, norms::rms));
+        y = mlp(b, join(module, "feed_forward"), y);
+    }
+    return b.add(residual, y, join(module, "feed_forward.residual"));
 }
 
 Block Tower::layer() const {
     BlockBuilder b("vision layer");
-    b.norm_weights("attention_norm", v_.hidden, norms::rms, kVision);
-    b.norm_weights("ffn_norm", v_.hidden, norms::rms, kVision);
-    const int x = b.input(v_.hidden, Rows::patches);
-    int y = -1;
-    {
-        const auto name = b.scope();  // the norm's result, until the attention's rebinds it
-        y = b.hold(b.norm(x, "attention_norm", norms::rms));
-        y = attention(b, y);
-    }
-    const int residual = b.hold(b.add(x, y, "attention.residual"));
-    {
-        const auto name = b.scope();
-        y = b.hold(b.norm(residual, "ffn_norm", norms::rms));
-        y = mlp(b, y);
-    }
-    y = b.add(residual, y, "feed_forward.residual");
+    const int y = add_layer(b, "", b.input(v_.hidden, Rows::patches));
     b.set_checkpointable();
     return std::move(b).finish(y);
+}
+
+/// The hidden states that the projector reads, and what the tower makes of them, which only its outputs read.
+int Tower::end_of_tower(BlockBuilder& b) const {
+    const int input = b.input(v_.hidden, Rows::patches);
+    const int x = b.tensor("hidden states", v_.hidden, Rows::patches);
+    b.op(OpKind::split, "hidden states", place::residual, {input}, {x}).attributes.same = true;
+    b.share(x, states_, at(states_));
+    int last = x;
+    for (std::int64_t i = v_.chosen; i < v_.layers; ++i) {
+        b.set_of_checkpoint(last);
+        last = add_layer(b, fmt::format("{}.transformer.layers.{}", kTower, i), last);
+    }
+    if (last != x) b.share(last, last_states_, at(last_states_));
+    b.end_base_model();
+    return x;
 }
 
 /// Squares of neighbouring patches become one token [transformers models/mistral3/modeling_mistral3.py
@@ -129,11 +158,7 @@ Block Tower::layer() const {
 Block Tower::projector(std::int64_t hidden, int features) const {
     BlockBuilder b("projector");
     const Place place = in_vision(place::embedding);
-    const int input = b.input(v_.hidden, Rows::patches);
-    int x = b.tensor("hidden states", v_.hidden, Rows::patches);
-    b.op(OpKind::split, "hidden states", place::residual, {input}, {x}).attributes.same = true;
-    b.share(x, states_, at(states_));
-    b.end_base_model();
+    int x = end_of_tower(b);
     const std::string norm = join(kProjector, "norm");
     b.norm_weights(norm, v_.hidden, norms::rms, kVision);
     {
@@ -148,7 +173,13 @@ Block Tower::projector(std::int64_t hidden, int features) const {
     x = b.activation(x, join(kProjector, "act"), p_.act, place);
     x = b.linear(x, join(kProjector, "linear_2"), hidden, p_.bias, place);
     b.share(x, features, at(features));
-    return std::move(b).finish(-1);
+    Block block = std::move(b).finish(-1);
+    for (Op& op : block.ops)
+        if (op.name.starts_with(kTower)) {
+            op.reader = Reader::outputs;
+            op.within_layer = true;
+        }
+    return block;
 }
 
 }  // namespace
@@ -178,9 +209,9 @@ void plan_pixtral_tower(DecoderPlan& plan, const Pixtral& vision, const PixtralP
             model.sections.push_back({std::move(prefix), 0, {static_cast<int>(model.blocks.size())}, count});
             model.blocks.push_back(std::move(block));
         };
-        const std::string root(kTower);
+        const std::string root = std::string(kTower) + ".";
         add(root, tower.stem(), 1);
-        add(root + "transformer.layers.{}.", tower.layer(), vision.layers);
+        add(root + "transformer.layers.{}.", tower.layer(), vision.chosen);
         add("", tower.projector(hidden, features.images), 1);
         model.image.channels = vision.channels;
         model.image.patch = vision.patch;

@@ -14,6 +14,7 @@ struct Pixtral {
     std::int64_t hidden = 1, width = 1, layers = 1, heads = 1, channels = 3, patch = 1;
     Act act = Act::gelu;
     double dropout = 0;  ///< of the attention
+    std::int64_t chosen = 0;  ///< layers before the hidden states that the projector reads
 };
 inline constexpr std::string_view kPixtralKeys =
     "hidden_size=1024 intermediate_size=4096 num_hidden_layers=24 num_attention_heads=16 num_channels=3 "

@@ -17,40 +17,6 @@ std::int64_t patch_count(std::int64_t image, std::int64_t patch) {
 
 }  // namespace
 
-void add_llama4_vision(Parts& parts, ConfigReader& outer, std::int64_t text_hidden) {
-    ConfigReader config = outer.nested(
-        "vision_config", "llama4_vision_model",
-        "hidden_size=768 num_hidden_layers=34 num_attention_heads=16 num_channels=3 "
-        "intermediate_size=5632 vision_output_dim=7680 image_size=448 patch_size=14 "
-        "projector_input_dim=4096 projector_output_dim=4096 multi_modal_projector_bias=false");
-    const std::int64_t hidden = config.size("hidden_size");
-    const std::int64_t width = config.size("intermediate_size");
-    const std::int64_t patch = config.size("patch_size", kLargestCount);
-    const std::int64_t patches = patch_count(config.size("image_size", kLargestCount), patch);
-    const std::int64_t channels = config.size("num_channels", kLargestCount);
-    const std::int64_t in = config.size("projector_input_dim");
-    const std::int64_t out = config.size("projector_output_dim");
-    const std::int64_t output = config.size("vision_output_dim");
-    parts.add("vision_model.", "patch embedding", [&](BlockBuilder& b) {
-        b.parameter("class_embedding", {hidden}, kVision);
-        b.parameter("positional_embedding_vlm", {patches + 1, hidden}, kVision);
-        b.linear_weights("patch_embedding.linear", channels * patch * patch, hidden, false, kVision);
-        b.norm_weights("layernorm_pre", hidden, norms::layer, kVision);
-        b.norm_weights("layernorm_post", hidden, norms::layer, kVision);
-    });
-    parts.add("vision_model.model.layers.{}.", "vision layer", [&](BlockBuilder& b) {
-        attention_weights(b, "self_attn", biased_attention(hidden, kVision));
-        plain_mlp_weights(b, "mlp", "fc1", "fc2", hidden, width, true, kVision);
-        b.norm_weights("input_layernorm", hidden, norms::layer, kVision);
-        b.norm_weights("post_attention_layernorm", hidden, norms::layer, kVision);
-    }, config.size("num_hidden_layers", kLargestCount));
-    parts.add("", "projector", [&](BlockBuilder& b) {
-        b.linear_weights("vision_model.vision_adapter.mlp.fc1", width, in, false, kVision);
-        b.linear_weights("vision_model.vision_adapter.mlp.fc2", in, out, false, kVision);
-        b.linear_weights("multi_modal_projector.linear_1", output, text_hidden, false, kVision);
-    });
-}
-
 void add_internvit(Parts& parts, ConfigReader& outer, std::int64_t text_hidden) {
     ConfigReader config = outer.nested(
         "vision_config", "intern_vit_6b",

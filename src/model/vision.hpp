@@ -1,13 +1,14 @@
 #pragma once
 
-/// Vision towers: parameters only.
+/// Vision towers of one class each.
 
 #include "model/parts.hpp"
 
 namespace membudget {
 
-/// Towers that read `vision_config` of a multimodal config.
-void add_llama4_vision(Parts& parts, ConfigReader& config, std::int64_t text_hidden);
+/// The tower of Llama 4, before `plan`'s decoder.
+void plan_llama4_tower(ConfigReader& outer, DecoderPlan& plan);
+/// InternViT's parameters alone.
 void add_internvit(Parts& parts, ConfigReader& config, std::int64_t text_hidden);
 
 }  // namespace membudget

@@ -31,11 +31,7 @@ void eager(KernelCall& call) {
         scores = tape.matmul(std::move(q), std::move(k), scores_numel(call));
     }
     scores = tape.mul_scalar(scores);
-    if (a.softcap > 0) {
-        Ref scaled = tape.mul_scalar(scores);
-        scaled = tape.unary_saving_output(scaled, "tanh");
-        scores = tape.mul_scalar(scaled);
-    }
+    if (a.softcap > 0) scores = softcapped(tape, std::move(scores));
     for (std::size_t i = call.inputs(); i-- > 3;)  // a position bias, then the mask
         if (call.in(i)) scores = tape.add(scores, call.in(i));
     Ref weights =

@@ -145,6 +145,20 @@ Ref awq_product(const LinearModule& module) {
     return tape.cast(std::move(out), given.dtype());
 }
 
+/// The product of patches that `torch.nn.Unfold` has cut out, column by column. With a weight that is trained they
+/// become one matrix, which is a view for one image alone; the gradient of their rows among others is copied
+/// [aten/src/ATen/native/LinearAlgebra.cpp should_fold].
+Ref product_of_columns(const LinearModule& module, Ref x, Ref weight) {
+    Tape& tape = module.call.tape;
+    const bool copies = module.call.extents.images > 1 && weight.requires_grad();
+    const bool cast = tape.autocast() != nullptr && tape.autocast() != &weight.dtype();
+    weight = tape.autocast_input(std::move(weight));
+    x = tape.autocast_input(std::move(x));
+    if (copies) x = tape.copy(std::move(x));
+    Ref out = tape.linear(std::move(x), std::move(weight), Ref(), module.rows, module.in, module.out);
+    return copies && !cast ? tape.view(std::move(out), Tape::ViewGradient::copy) : out;
+}
+
 Ref product(const LinearModule& module) {
     KernelCall& call = module.call;
     if (module.shape().quantization == nullptr) {
@@ -154,6 +168,7 @@ Ref product(const LinearModule& module) {
         if (call.attributes().weight_copied && call.tape.autocast() != nullptr)
             weight = call.tape.cast(std::move(weight), *call.tape.autocast());
         Ref x = module.x;
+        if (call.attributes().unfolded) return product_of_columns(module, std::move(x), std::move(weight));
         // A cast fills the gaps.
         const bool gaps = call.attributes().strided && call.extents.images > 1;
         if ((gaps || call.attributes().transposed) && call.tape.autocast() == nullptr)

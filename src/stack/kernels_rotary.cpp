@@ -207,25 +207,37 @@ Ref rotate_chunks(Tape& tape, const Ref& x, const Ref& cos, const Ref& sin) {
     return rotate_even_odd(tape, parts[0], parts[1], cos, sin);
 }
 
-/// view_as_real(view_as_complex(x.float()) * frequencies).type_as(x)
-/// [modeling_deepseek_v2.py apply_rotary_emb]; the frequencies take the place of the cosine.
-Ref rotate_complex(Tape& tape, const Ref& x, const Ref& frequencies) {
-    const Ref wide = tape.cast(x, dtype::fp32);
+/// A product of complex numbers, which a tensor of fp32 holds side by side, with frequencies.
+Ref complex_product(Tape& tape, const Ref& wide, const Ref& frequencies) {
     Ref product = tape.fresh(wide.numel(), dtype::fp32, "complex product");
     Tape::NodeBuilder node(tape, "complex mul", {&wide});
     node.save(frequencies);
     node.grad(0);
     node.finish(product);
+    return product;
+}
+
+/// view_as_real(view_as_complex(x.float()) * frequencies).type_as(x)
+/// [modeling_deepseek_v2.py apply_rotary_emb]; the frequencies take the place of the cosine.
+Ref rotate_complex(Tape& tape, const Ref& x, const Ref& frequencies) {
+    const Ref wide = tape.cast(x, dtype::fp32);
+    const Ref product = complex_product(tape, wide, frequencies);
     return tape.cast(product, x.dtype());
 }
 
-/// Llama 4: queries and keys are viewed head by head, and transposed when they are rotated.
+/// Llama 4: queries and keys are viewed head by head, and transposed when they are rotated; each step has names for
+/// both. The frequencies of patches are a buffer [modeling_llama4.py apply_rotary_emb, vision_apply_rotary_emb].
 void rotate_whole_complex(KernelCall& call) {
     Tape& tape = call.tape;
-    Ref q = rotate_complex(tape, tape.view(call.in(0)), call.in(2));
-    Ref k = rotate_complex(tape, tape.view(call.in(1)), call.in(2));
-    call.out(0, std::move(q));
-    call.out(1, std::move(k));
+    const Ref frequencies =
+        call.inputs() > 2 ? call.in(2) : tape.borrow(call.attributes().head_dim, dtype::fp32, false);
+    const Ref q = tape.cast(tape.view(call.in(0)), dtype::fp32);
+    const Ref k = tape.cast(tape.view(call.in(1)), dtype::fp32);
+    const Ref q_rotated = complex_product(tape, q, frequencies);
+    const Ref k_rotated = complex_product(tape, k, frequencies);
+    const Dtype& type = call.in(0).dtype();
+    call.out(0, tape.cast(q_rotated, type));
+    call.out(1, tape.cast(k_rotated, type));
 }
 
 /// OLMo [models/olmo/modeling_olmo.py apply_rotary_pos_emb]: products with tables in fp32, cast back at the end.

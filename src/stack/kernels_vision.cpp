@@ -120,7 +120,34 @@ void ids(KernelCall& call) {
         call.out(i, call.tape.fresh(call.numel(call.output_tensor(i)), dtype::int64, "ids"));
 }
 
+namespace {
+
+/// new_zeros(...).index_add_(0, places, x.float() * shares), cast back [transformers
+/// models/kimi_k25/modeling_kimi_k25.py Kimi_K25VisionModel.temporal_merge].
+void add_to_zeros(KernelCall& call) {
+    Tape& tape = call.tape;
+    const Ref x = call.in(0);
+    const std::int64_t rows = call.rows(call.input_tensor(0));
+    const Ref places = tape.fresh(rows, dtype::int64, "places of rows");
+    const Ref shares = tape.fresh(rows, dtype::fp32, "shares of frames");
+    const Ref zeros = tape.fresh(x.numel(), dtype::fp32, "pooled");
+    Ref pooled = tape.alias_of_storage(zeros);
+    {
+        const Ref product = tape.mul(tape.cast(x, dtype::fp32), shares);
+        Tape::NodeBuilder node(tape, "index_add", {&product});
+        node.save(product);  // whose shape its gradient takes [derivatives.yaml: index_add]
+        node.save(places);
+        node.grad(0, "selected grad");
+        node.finish(pooled);
+    }
+    for (const Ref& local : {places, shares, zeros}) call.hold_local(local);
+    call.out(0, tape.cast(std::move(pooled), x.dtype()));
+}
+
+}  // namespace
+
 void reorder(KernelCall& call) {
+    if (call.attributes().scattered) return add_to_zeros(call);
     const Ref x = call.in(0);
     Ref out = call.tape.fresh(x.numel(), x.dtype(), "reordered");
     Tape::NodeBuilder node(call.tape, "index", {&x});
@@ -152,9 +179,40 @@ void sample(KernelCall& call) {
     call.out(0, tape.cast(std::move(out), weight.dtype()));
 }
 
+/// Entries of the table, weighted and summed by F.embedding_bag, and a buffer's row for each patch's frame, added to
+/// the patches [transformers models/kimi_k25/modeling_kimi_k25.py Kimi_K25VisionPositionEmbeddings.forward].
+void add_bags(KernelCall& call) {
+    constexpr std::int64_t kTaps = 16;  // of the bicubic kernel
+    Tape& tape = call.tape;
+    const Ref x = call.in(0);
+    const std::int64_t rows = call.rows(call.input_tensor(0));
+    const Ref table = call.parameter(0);
+    const Ref ids = tape.fresh(rows * kTaps, dtype::int64, "indices of entries");
+    const Ref weights = tape.fresh(rows * kTaps, dtype::fp32, "weights");
+    Ref sums;
+    {
+        const Ref cast = tape.cast(weights, table.dtype());
+        const Ref offsets = tape.fresh(rows, dtype::int64, "offsets of bags");
+        sums = tape.fresh(x.numel(), table.dtype(), "sums of entries");
+        const Ref sizes = tape.fresh(rows, dtype::int64, "sizes of bags");
+        const Ref most = tape.fresh(rows, dtype::int64, "largest entries");
+        Tape::NodeBuilder node(tape, "embedding_bag", {&table});
+        for (const Ref* saved : {&ids, &cast, &offsets, &sizes, &most}) node.save(*saved);
+        node.grad(0, "grad of the table");
+        node.finish(sums);
+    }
+    Ref positions;
+    {
+        const Ref frames = tape.fresh(x.numel(), dtype::fp32, "positions of frames");
+        positions = tape.add(std::move(sums), frames);
+    }
+    call.out(0, tape.add(x, tape.cast(positions, x.dtype())));
+}
+
 }  // namespace
 
 void interpolate(KernelCall& call) {
+    if (call.attributes().bagged) return add_bags(call);
     if (call.op.outputs.size() == 1) return sample(call);
     Tape& tape = call.tape;
     const std::int64_t numel = call.numel(call.output_tensor(0));
@@ -235,6 +293,8 @@ std::vector<Ref> packed_tiles(KernelCall& call, const Ref& features) {
 
 void unfold(KernelCall& call) {
     Tape& tape = call.tape;
+    if (call.inputs() == 0)  // of pixels, which have no gradient
+        return call.out(0, tape.fresh(call.numel(call.output_tensor(0)), call.activation_dtype(), "columns of pixels"));
     const Ref x = call.in(0);
     const std::vector<std::int64_t> each(static_cast<std::size_t>(call.extents.images),
                                          x.numel() / call.extents.images);

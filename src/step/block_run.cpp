@@ -102,7 +102,8 @@ void BlockRun::plan_lifetimes() {
         dies_[at(block_.input)] = count;
     if (block_.output >= 0) dies_[at(block_.output)] = kNever;
     for (std::size_t i = 0; i < block_.tensors.size(); ++i)
-        if (block_.tensors[i].shared >= 0 || block_.tensors[i].held == Held::until_model_end)
+        if (const Held held = block_.tensors[i].held;
+            block_.tensors[i].shared >= 0 || held == Held::until_model_end || held == Held::until_return)
             dies_[i] = kNever;
 }
 
@@ -169,7 +170,7 @@ void BlockRun::run_op(std::size_t index) {
     // Layers that only outputs read are checkpointed like the others, and nothing asks for them again.
     const Checkpointing& checkpointing = job.checkpointing;
     const bool forgets = checkpointing.enabled && checkpointing.every == 1 && !checkpointing.first;
-    tape_.set_grad_enabled(records && op.reader != Reader::nobody && !(forgets && op.reader == Reader::outputs));
+    tape_.set_grad_enabled(records && op.reader != Reader::nobody && !(forgets && op.within_layer && op.reader == Reader::outputs));
     tape_.set_unreached(op.reader == Reader::outputs);
     job.kernel(op.kind).run(call);
     tape_.set_grad_enabled(records);
@@ -182,7 +183,8 @@ void BlockRun::run_op(std::size_t index) {
     if (held_.size() > held_before)
         for (; held_before > 0 && held_.size() > 1; held_.erase(held_.begin()))
             locals_.emplace_back(std::move(held_.front()), scope_end(index));
-    if (block_.input < 0 && (op.kind == OpKind::embedding || op.kind == OpKind::conv_patches)) {
+    const bool embeds = op.kind == OpKind::embedding || op.kind == OpKind::conv_patches || op.attributes.unfolded;
+    if (block_.input < 0 && embeds) {
         activations_ = &tensors_[at(op.outputs[0])].dtype();
         const Ref& made = tensors_[at(op.outputs[0])];
         // Only the first has the hook: what `get_input_embeddings()` returns.
@@ -192,6 +194,7 @@ void BlockRun::run_op(std::size_t index) {
     for (const int output : op.outputs) {
         const Ref& made = tensors_[at(output)];
         if (block_.tensors[at(output)].shared >= 0 && made) note_shared(output, op);
+        if (forgets && block_.tensors[at(output)].of_checkpoint) kept_.push_back(made);
         if (output == block_.output && options_.output_is_checkpoint)
             tape_.rename(made, context_.checkpoint_inputs, "block output");
     }
@@ -371,10 +374,10 @@ bool BlockRun::saves_shared(std::size_t index) const {
     return tensor >= 0 && tensors_[at(tensor)] && tape_.saved_count(tensors_[at(tensor)]) > 0;
 }
 
-void BlockRun::drop_model_names(std::vector<Event>& events) {
+void BlockRun::drop_names(Held held, std::vector<Event>& events) {
     tape_.record_to(&events);
     for (std::size_t i = 0; i < tensors_.size(); ++i)
-        if (block_.tensors[i].held == Held::until_model_end && static_cast<int>(i) != block_.output)
+        if (block_.tensors[i].held == held && static_cast<int>(i) != block_.output)
             tensors_[i].reset();
 }
 

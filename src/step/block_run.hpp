@@ -131,7 +131,9 @@ public:
     /// True when a saved tensor refers to the shared tensor.
     [[nodiscard]] bool saves_shared(std::size_t index) const;
     /// The stem's `until_model_end` tensors but its output: their names go.
-    void drop_model_names(std::vector<Event>& events);
+    void drop_model_names(std::vector<Event>& events) { drop_names(Held::until_model_end, events); }
+    /// The same of the `until_return` tensors.
+    void drop_returned_names(std::vector<Event>& events) { drop_names(Held::until_return, events); }
     /// The name of a shared tensor that this block made goes.
     void drop_shared(std::vector<Event>& events, std::size_t index);
     /// A shared tensor dies with the saved ones of `reader`, in its backward; all names are gone.
@@ -150,6 +152,7 @@ public:
 
 private:
     void bring_in_shared();
+    void drop_names(Held held, std::vector<Event>& events);
     void plan_lifetimes();
     void note_shared(int tensor, const Op& op);
     void store(const Op& attention);

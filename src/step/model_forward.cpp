@@ -25,6 +25,11 @@ std::size_t loss_begin(const Block& block) {
     return begin;
 }
 
+/// Whether what a stem makes has a name so long.
+bool gives_held(const Block& stem, Held held) {
+    return stem.output >= 0 && stem.tensors[static_cast<std::size_t>(stem.output)].held == held;
+}
+
 /// How many of the first ops it takes until the last one that reads a shared tensor has run.
 std::size_t last_reader(const Block& block, std::size_t shared) {
     std::size_t end = 0;
@@ -192,6 +197,14 @@ ModelPass::Visit& ModelPass::add_single(std::size_t run_index, const std::option
     return *visits_.back();
 }
 
+/// Whether nothing but the stem that reads it refers to a shared tensor: it never had a name, or a copy in the words'
+/// type takes it.
+bool ModelPass::goes_with_reader(std::size_t shared) const {
+    const Held held = model_.shared[shared].held;
+    return held == Held::until_last_read ||
+           (held == Held::until_return && shared_[shared].dtype != context_.parameters);
+}
+
 void ModelPass::forward_stem(std::size_t run_index, BlockInput& input, std::vector<StepNode>& out) {
     Visit& stem = add_single(run_index, std::nullopt);
     chain_ = {static_cast<int>(visits_.size() - 1), -1};
@@ -201,7 +214,7 @@ void ModelPass::forward_stem(std::size_t run_index, BlockInput& input, std::vect
     // What an earlier chain made for this stem alone (words without their images) has no name beyond it.
     std::size_t done = 0;
     for (std::size_t i = 0; i < shared_.size(); ++i) {
-        if (maker_[i] < 0 || !stem.run->reads_shared(i) || model_.shared[i].held != Held::until_last_read) continue;
+        if (maker_[i] < 0 || !stem.run->reads_shared(i) || !goes_with_reader(i)) continue;
         const std::size_t read = last_reader(one, i);
         if (read > done) stem.run->forward(events, done, read);
         done = std::max(done, read);
@@ -253,8 +266,7 @@ void ModelPass::forward(GradientMode mode, bool first_micro_batch, std::vector<S
         const Block& first = block(plan_.runs[r].unit.front().block);
         if (first.input < 0) {
             forward_stem(r, input, out);
-            keep_input = first.output >= 0 &&
-                         first.tensors[static_cast<std::size_t>(first.output)].held == Held::until_model_end;
+            keep_input = gives_held(first, Held::until_model_end) || gives_held(first, Held::until_return);
         } else if (first.output < 0) {
             forward_end(r, input, out);
         } else {
@@ -267,15 +279,27 @@ void ModelPass::forward(GradientMode mode, bool first_micro_batch, std::vector<S
 void ModelPass::end_of_chain(std::vector<Event>& events) {
     const auto stem = static_cast<std::size_t>(chain_.stem);
     visits_[stem]->run->drop_model_names(events);
-    if (chain_.layer >= 0) {
+    if (chain_.layer >= 0 && !gives_held(block(visits_[stem]->layer.block), Held::until_return)) {
         const Visit& layer = *visits_[static_cast<std::size_t>(chain_.layer)];
         if (layer.keeps_input) layer.run->drop_input_name(events);
     }
     for (std::size_t i = stem; i < visits_.size(); ++i)  // arguments of checkpoints stay
         if (!visits_[i]->layer.checkpointed || !visits_[i]->recorded) visits_[i]->run->drop_stored(events);
     for (std::size_t i = 0; i < shared_.size(); ++i)
-        if (maker_[i] >= chain_.stem && model_.shared[i].held != Held::until_outputs_end)
+        if (const Held held = model_.shared[i].held;
+            maker_[i] >= chain_.stem && held != Held::until_outputs_end && held != Held::until_return)
             drop_name(i, events);
+}
+
+/// The model's own forward returns: locals that were not those of a function within it.
+void ModelPass::return_from_model(std::vector<Event>& events) {
+    visits_.back()->run->return_from_model(events);
+    for (const auto& visit : visits_) {
+        if (visit->single) visit->run->drop_returned_names(events);
+        if (visit->keeps_input) visit->run->drop_input_name(events);
+    }
+    for (std::size_t i = 0; i < shared_.size(); ++i)
+        if (maker_[i] >= 0 && model_.shared[i].held == Held::until_return) drop_name(i, events);
 }
 
 /// Zeros that are told to need a gradient (T5's bias where blocks are checkpointed): without a reentrant
@@ -316,12 +340,25 @@ std::size_t ModelPass::first_use(std::size_t shared) const {
     return groups_.size();
 }
 
+/// Whether layers that outputs alone read have saved a shared tensor: it is there as long as those are kept.
+bool ModelPass::outputs_refer_to(std::size_t shared) const {
+    if (!job_.keep_logits) return false;
+    return std::ranges::any_of(visits_, [&](const auto& visit) {
+        const Block& one = block(visit->layer.block);
+        return std::ranges::any_of(one.ops, [&](const Op& op) {
+            return op.reader == Reader::outputs && std::ranges::any_of(op.inputs, [&](int input) {
+                       return one.tensors[static_cast<std::size_t>(input)].shared == static_cast<int>(shared);
+                   });
+        });
+    });
+}
+
 /// Backward has passed a group: what its blocks were the last to refer to of a stem's tensors is gone, and
 /// with the stem itself what nobody read.
 void ModelPass::drop_shared_of(std::size_t group, std::vector<Event>& events) {
     for (std::size_t i = 0; i < shared_.size(); ++i) {
         if (maker_[i] < 0 || shared_[i].requires_grad || model_.shared[i].held == Held::until_outputs_end ||
-            is_argument(i))
+            is_argument(i) || outputs_refer_to(i))
             continue;
         const Visit& stem = *visits_[static_cast<std::size_t>(maker_[i])];
         if (!stem.single || block(stem.layer.block).input >= 0) continue;
@@ -342,7 +379,7 @@ void ModelPass::loss(std::vector<StepNode>& out) {
     last.run->forward(events, begin, last.run->ops());
     out.push_back(node(Phase::loss, "loss", last.layer.block, std::move(events)));
     std::vector<Event> names;
-    last.run->return_from_model(names);
+    return_from_model(names);
     if (!names.empty()) out.push_back(node(Phase::forward, "return", last.layer.block, std::move(names)));
     end_of_forward(out);
 }

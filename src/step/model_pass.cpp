@@ -66,7 +66,11 @@ void ModelPass::drop_outputs(Phase phase, std::vector<StepNode>& out) {
         visit->run->drop_unreached(events);
     }
     for (std::size_t i = 0; i < shared_.size(); ++i) {
-        if (maker_[i] < 0 || model_.shared[i].held != Held::until_outputs_end) continue;
+        if (maker_[i] < 0) continue;
+        if (model_.shared[i].held != Held::until_outputs_end) {
+            if (!shared_[i].requires_grad && outputs_refer_to(i)) maker_of(i).drop_shared(events, i);
+            continue;
+        }
         if (job_.keep_logits)  // backward is over: nothing refers to it any more
             maker_of(i).drop_shared(events, i);
         else

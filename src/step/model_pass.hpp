@@ -73,12 +73,15 @@ private:
     void forward_end(std::size_t run_index, const BlockInput& last, std::vector<StepNode>& out);
     [[nodiscard]] bool is_recorded(const Block& one, const BlockInput& input, bool by_parameters) const;
     [[nodiscard]] bool is_argument(std::size_t shared) const;
+    [[nodiscard]] bool goes_with_reader(std::size_t shared) const;
     [[nodiscard]] bool is_leaf(std::size_t shared) const;
     [[nodiscard]] bool reads_first(const Run& run);
     void note_makers(std::size_t visit);
     void rebind_shared(std::size_t visit, std::vector<Event>& events);
     void end_of_chain(std::vector<Event>& events);
+    void return_from_model(std::vector<Event>& events);
     void drop_name(std::size_t shared, std::vector<Event>& events);
+    [[nodiscard]] bool outputs_refer_to(std::size_t shared) const;
     void drop_shared_of(std::size_t group, std::vector<Event>& events);
     void carry_outputs(std::vector<StepNode>& out);
     void end_of_forward(std::vector<StepNode>& out);

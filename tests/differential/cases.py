@@ -9,6 +9,7 @@ import sys
 from typing import Any
 
 from architectures import ARCHITECTURES, Architecture, Dims, make_case
+from image_decoders import image_decoders
 from mixtures import mixtures
 from relatives import relatives
 from vision_language import towers_of_tiles, vision_language
@@ -290,7 +291,7 @@ def other_draws() -> list[dict[str, Any]]:
 
 def all_cases(seed: int) -> list[dict[str, Any]]:
     """What `record.py` runs."""
-    tables = [vision_language, towers_of_tiles, mixtures, relatives]
+    tables = [vision_language, towers_of_tiles, mixtures, relatives, image_decoders]
     by_hand = [adapters, stacks, losses, towers, offloads, narrow_autocast, other_draws, *tables]
     return draw(seed) + [case for make in by_hand for case in make()]
 

@@ -21,6 +21,7 @@ import peft
 import torch
 import transformers
 from transformers.initialization import no_init_weights
+from transformers.modeling_outputs import MoeCausalLMOutputWithPast
 
 import losses
 import memory_tracker as mt
@@ -79,6 +80,9 @@ def build_model(case: dict[str, Any]) -> torch.nn.Module:
     """The model of a case with random weights, in training mode."""
     training = case["training"]
     model_class = getattr(transformers, case["model"])
+    if case["model"] == "Llama4ForConditionalGeneration":
+        # This version's forward reads a field that the outputs of its decoder lack, and fails without it.
+        MoeCausalLMOutputWithPast.image_outputs = None
     config = model_class.config_class(**copy.deepcopy(case["config"]))
     for part in {id(c): c for c in (config, config.get_text_config())}.values():
         if hasattr(part, "use_cache"):
