@@ -553,8 +553,12 @@ struct Family {
 [[nodiscard]] Diagnostics unknown_keys(const Family& family, const KeyTree& config);
 
 /// Builds the model that a config describes, by its `model_type` (or `architectures`).
-/// `architecture` overrides the class that the config names. Unknown families are unsupported.
+/// `architecture` overrides the class that the config names; of a composite config it may be a class of its
+/// `text_config`, which is built alone then. Unknown families are unsupported.
 [[nodiscard]] Result<Model> build_model(const KeyTree& config, std::string_view architecture = {});
+
+/// The class of a composite config's language model, where that is a causal one; empty: there is none.
+[[nodiscard]] std::string_view language_model_class(const KeyTree& config);
 
 /// A well-known model that needs no file: what its published config says.
 struct CatalogueModel {

@@ -112,14 +112,16 @@ void Resolver::check_simulated() {
     if (problems_.empty() && count_parameters(*job_.model).trainable.count() == 0)
         problems_.invalid("/training", "expected something to train; got every parameter frozen",
                           "a quantized base is frozen: add \"lora\"");
-    if (!job_.model->step_unsupported.empty())
-        problems_.unsupported("/model", fmt::format("the training step of {} is not simulated: {}",
-                                                    job_.model->architecture,
-                                                    job_.model->step_unsupported),
-                              fmt::format("`membudget inspect` lists its parameters; a spec with \"model\": "
-                                          "{{\"parameters\": {}}} and the activations as a stated term "
-                                          "estimates the rest",
-                                          count_parameters(*job_.model).total.count()));
+    if (job_.model->step_unsupported.empty()) return;
+    std::string hint = fmt::format("`membudget inspect` lists its parameters; a spec with \"model\": "
+                                   "{{\"parameters\": {}}} and the activations as a stated term estimates the rest",
+                                   count_parameters(*job_.model).total.count());
+    const std::string_view alone = config_ != nullptr ? language_model_class(*config_) : std::string_view();
+    if (!alone.empty() && alone != job_.model->architecture)
+        hint = fmt::format("its language model alone: --architecture {}", alone);
+    problems_.unsupported("/model", fmt::format("the training step of {} is not simulated: {}", job_.model->architecture,
+                                                job_.model->step_unsupported),
+                          std::move(hint));
 }
 
 Result<Model> Resolver::only_model() {

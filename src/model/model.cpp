@@ -387,6 +387,40 @@ ModelInput class_labels(Rows rows, std::int64_t labels, Problem problem) {
     return {"labels", rows, labels, &dtype::fp32};
 }
 
+namespace {
+
+/// The part of a composite config that is its language model, and that part's family; null: there is none.
+const KeyTree* language_part(const KeyTree& config, const Family*& family) {
+    const KeyTree* text = config.find("text_config");
+    if (text == nullptr || !text->is(KeyTree::Kind::object)) return nullptr;
+    Diagnostics of_the_whole;  // has its own to say where the part is of no known family
+    family = find_family(*text, of_the_whole);
+    return family != nullptr ? text : nullptr;
+}
+
+/// The language model of a composite config, where `architecture` is a class of it and none of the whole
+/// [transformers configuration_utils.py base_config_key: from_pretrained takes that part]; null: it is none.
+const KeyTree* part_of_class(const Family& family, const KeyTree& config, std::string_view architecture) {
+    const auto has_class = [architecture](const Family& one) {
+        const std::vector<std::string_view> known = words(one.architectures);
+        return std::find(known.begin(), known.end(), architecture) != known.end();
+    };
+    if (architecture.empty() || has_class(family)) return nullptr;
+    const Family* own = nullptr;
+    const KeyTree* text = language_part(config, own);
+    return text != nullptr && has_class(*own) ? text : nullptr;
+}
+
+}  // namespace
+
+std::string_view language_model_class(const KeyTree& config) {
+    const Family* family = nullptr;
+    if (!config.is(KeyTree::Kind::object) || language_part(config, family) == nullptr) return {};
+    for (const std::string_view name : words(family->architectures))
+        if (name.ends_with("ForCausalLM")) return name;
+    return {};
+}
+
 Result<Model> build_model(const KeyTree& config, std::string_view architecture) {
     Diagnostics diagnostics;
     if (!config.is(KeyTree::Kind::object)) {
@@ -396,6 +430,13 @@ Result<Model> build_model(const KeyTree& config, std::string_view architecture) 
     }
     const Family* family = find_family(config, diagnostics);
     if (family == nullptr) return diagnostics;
+    if (const KeyTree* part = part_of_class(*family, config, architecture)) {
+        Result<Model> model = build_model(*part, architecture);
+        if (model) return model;
+        Diagnostics errors = model.errors();
+        errors.prefix_pointers("/text_config");
+        return errors;
+    }
     try {
         Result<Model> model = family->build(*family, config, architecture);
         if (!model) return model;
