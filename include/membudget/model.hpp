@@ -298,6 +298,7 @@ struct OpAttributes {
     bool interleaved = false;        ///< of rotary tables: the directions take turns; of a sparse mask: neighbours cross
     std::int64_t chosen = 0;         ///< of a sparse mask: keys of each token
     bool passed_on = false;          ///< of a sparse mask: the layer returns the choice, which the next one gets
+    bool chosen_before = false;      ///< of a sparse mask: the choice is the one that the layer got, and returns
     bool each_image = false;         ///< of an attention: one image, or window of it, after the other
     bool stored = false;             ///< of an attention: a dictionary of the model's keeps its keys and values
     bool packed = false;             ///< of an attention over patches: all images are one sequence

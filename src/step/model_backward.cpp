@@ -78,7 +78,8 @@ Tape::BoundaryGradient ModelPass::backward_visit(const Visit& visit, BlockRun* r
     again.drop_output(events);
     again.drop_input_name(events);
     again.drop_stored(stored_);
-    if (lazy && visit.recorded && visit.input->beside_given) BlockRun::drop_beside(*visit.input, events, job_.backend);
+    if (lazy && visit.recorded && visit.input->beside_given && !visit.input->beside_kept)
+        BlockRun::drop_beside(*visit.input, events, job_.backend);
     for (const std::size_t index : visit.last_reader_of) maker_of(index).drop_shared(events, index);
     if (!visit.input->requires_grad) result = {};
     return result;

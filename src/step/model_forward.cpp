@@ -8,7 +8,7 @@ namespace {
 
 bool same(const BlockInput& a, const BlockInput& b) {
     return a.numel == b.numel && a.dtype == b.dtype && a.requires_grad == b.requires_grad &&
-           a.owned == b.owned && a.term == b.term && a.beside == b.beside;
+           a.owned == b.owned && a.term == b.term && a.beside == b.beside && a.beside_kept == b.beside_kept;
 }
 
 bool is_loss(OpKind kind) {
@@ -228,7 +228,7 @@ void ModelPass::forward_end(std::size_t run_index, const BlockInput& last, std::
     rebind_shared(visits_.size() - 1, first);
     if (base_end == loss) note_makers(visits_.size() - 1);
     end_of_chain(names);
-    BlockRun::drop_beside(last, names, job_.backend);
+    if (!last.beside_kept) BlockRun::drop_beside(last, names, job_.backend);
     if (base_end < loss) end.run->forward(second, base_end, loss);
     note_makers(visits_.size() - 1);
     const int stem = visits_[static_cast<std::size_t>(chain_.stem)]->layer.block;

@@ -145,6 +145,12 @@ def indexed() -> Config:
     return config | {"index_n_heads": 2, "index_head_dim": 48, "index_topk": 96, "rope_parameters": PLAIN, "n_group": 1, "topk_group": 1}
 
 
+def shared_choice() -> Config:
+    """The same, where two of four layers use the choice of an earlier one."""
+    layers = {"num_hidden_layers": 4, "mlp_layer_types": ["dense", "sparse", "sparse", "sparse"]}
+    return indexed() | layers | {"indexer_types": ["full", "shared", "shared", "full"]}
+
+
 def gemma4() -> Config:
     """Wider heads without a window, whose keys are values too; without inputs of each layer."""
     config = base(head_dim=48, global_head_dim=64, num_global_key_value_heads=1, attention_k_eq_v=True)
@@ -181,6 +187,7 @@ CLASSES: dict[str, tuple[str, Callable[[], Config]]] = {
     "dbrx": ("DbrxForCausalLM", dbrx),
     "deepseek-v32": ("DeepseekV32ForCausalLM", indexed),
     "glm-moe-dsa": ("GlmMoeDsaForCausalLM", indexed),
+    "glm-moe-dsa-shared": ("GlmMoeDsaForCausalLM", shared_choice),
     "gemma4": ("Gemma4ForCausalLM", gemma4),
     "gemma4-moe": ("Gemma4ForCausalLM", gemma4_moe),
     "olmoe-clip": ("OlmoeForCausalLM", lambda: base(num_experts=8, num_experts_per_tok=2, clip_qkv=8.0)),
@@ -210,7 +217,11 @@ FORMS: list[dict[str, Any]] = [
 # own ways.
 REENTRANT = {"batch": 3, "seq": 128, "checkpointing": "reentrant", "autocast": "bfloat16", "keep_outputs": True}
 LAZY = {"batch": 1, "seq": 192, "checkpointing": "non_reentrant", "attn_implementation": "eager", "accumulation": 2}
-BETWEEN_LAYERS: dict[str, list[dict[str, Any]]] = {"glm-moe-dsa": [REENTRANT, LAZY], "gemma4-moe": [LAZY]}
+BETWEEN_LAYERS: dict[str, list[dict[str, Any]]] = {
+    "glm-moe-dsa": [REENTRANT, LAZY],
+    "glm-moe-dsa-shared": [REENTRANT, LAZY],
+    "gemma4-moe": [LAZY],
+}
 
 
 def experts(count: int, **more: Any) -> Config:
@@ -258,7 +269,7 @@ def mixtures() -> list[dict[str, Any]]:
                 continue
             if "lora" in training and name == "dbrx":
                 training["lora"] = training["lora"] | {"target_modules": ["Wqkv", "out_proj"]}
-            if "lora" in training and name in ("glm4-moe-lite", "deepseek-v32", "glm-moe-dsa"):
+            if "lora" in training and name in ("glm4-moe-lite", "deepseek-v32", "glm-moe-dsa", "glm-moe-dsa-shared"):
                 training["lora"] = training["lora"] | {"target_modules": ["q_b_proj", "o_proj"]}
             case = {"architecture": name, "model": model, "config": config()}
             cases.append({"name": f"{name}-{number}", **case, "training": training})
