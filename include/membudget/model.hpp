@@ -188,6 +188,7 @@ enum class NormStyle {
 /// How a class writes the rotation of queries and keys.
 enum class Rotation {
     halves,       ///< Llama, NeoX: the second half crosses with the first
+    halves_named, ///< Phi: the same of a part of each head, all parts under names of the attention
     halves_wide,  ///< ModernBERT: the same in fp32
     halves_promoted,  ///< OLMo: the same with tables in fp32, then cast back
     halves_cast,  ///< Qwen2-VL's tower: the same in fp32, of one copy each
@@ -312,6 +313,7 @@ struct OpAttributes {
     bool wide_routers = false;       ///< of a loss: those logits are in fp32
     bool keeps_logits = false;       ///< of a mixture: its router's logits are a field of the model's outputs
     bool by_position = false;        ///< of a scale: by a number for each position, in fp32
+    bool chunked = false;            ///< of a mask: its window is a chunk of each sequence
     bool in_place = false;           ///< of an add, a scale or a clip: writes its first input
     bool weight_copied = false;      ///< of a linear: autocast copies the weight at each use
     bool causal = true;

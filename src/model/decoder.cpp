@@ -21,6 +21,8 @@ SharedTensors declare_shared(const DecoderPlan& plan, std::vector<Tensor>& share
     };
     for (const LayerPlan& layer : plan.kinds) {
         const AttentionPlan& a = layer.attention;
+        if (a.alibi_length > 0 && ids.alibi < 0)
+            ids.alibi = declare("alibi", detail::checked_mul(a.heads, a.alibi_length), Rows::one);
         int& mask = a.window > 0 ? ids.window_mask : ids.full_mask;
         if (mask < 0)
             mask = declare(a.window > 0 ? "sliding_attention_mask" : "attention_mask", 0, Rows::one);
@@ -69,6 +71,7 @@ int embed_tokens(BlockBuilder& b, const DecoderPlan& plan) {
     const std::int64_t rows = plan.embedding_rows > 0 ? plan.embedding_rows : plan.vocabulary;
     const std::int64_t width = plan.embedding_width > 0 ? plan.embedding_width : plan.hidden;
     int x = b.embedding(plan.embedding, rows, width);
+    if (plan.keeps_embeddings) b.hold_until_model_end(x);
     if (plan.embedding_scale) x = b.scale(x, "embed_scale", place::embedding);
     if (!plan.embedding_norm.empty()) x = b.norm(x, plan.embedding_norm, plan.norm);
     return x;
@@ -117,17 +120,21 @@ Block build_stem(const DecoderPlan& plan, const SharedTensors& ids,
                                         {b.shared(index, tensor)}).attributes;
         attributes.image_blocks = plan.image_blocks;
         attributes.window = a.window;
+        attributes.chunked = a.chunked;
         attributes.heads = a.heads;
         attributes.bias = a.alibi;
         attributes.form = a.form;
         attributes.of_keys = a.form == AttentionForm::openai_gpt;
     };
+    if (ids.alibi >= 0)
+        b.op(OpKind::position_bias, "alibi", place::attention, {},
+             {b.shared(ids.alibi, shared[static_cast<std::size_t>(ids.alibi)])}).attributes.bias = true;
     mask(ids.full_mask, false);
     mask(ids.window_mask, true);
 
     // `inputs_embeds` and the embedded positions are names of the base model's forward.
     if (plan.project_in.empty()) {
-        b.hold_until_model_end(x);
+        if (!plan.keeps_embeddings) b.hold_until_model_end(x);
     } else if (plan.positions.empty()) {
         x = b.linear(x, plan.project_in, plan.hidden, false, place::embedding);
         b.hold_until_model_end(x);

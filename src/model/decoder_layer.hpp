@@ -13,6 +13,7 @@ struct SharedTensors {
     std::vector<int> cos, sin;  ///< by rotary table
     int full_mask = -1;
     int window_mask = -1;
+    int alibi = -1;          ///< biases of distances that all layers get
     int embeds = -1;         ///< of tokens, among which images stand
     TowerFeatures features;  ///< of these
     std::vector<int> deep;   ///< the deep ones, copied together

@@ -486,7 +486,7 @@ constexpr Family kFamilies[] = {
      "transformers 5.24 models/mpt",
      build_decoder_family<configure_mpt>,
      "hidden_size|d_model=2048 num_attention_heads|n_heads=16 num_hidden_layers|n_layers=24 "
-     "expansion_ratio=4 vocab_size=50368 tie_word_embeddings=true"},
+     "expansion_ratio=4 max_seq_len=2048 vocab_size=50368 tie_word_embeddings=true"},
     {"falcon",
      "FalconForCausalLM FalconModel FalconForSequenceClassification",
      "Falcon 7B, 40B, 180B",

@@ -236,6 +236,19 @@ void rotate_halves_promoted(KernelCall& call, const Ref& q, const Ref& k) {
     call.out(1, call.tape.cast(k_rotated, k.dtype()));
 }
 
+/// Phi, Persimmon, StableLM [models/phi/modeling_phi.py PhiAttention.forward]: both parts of both tensors are names
+/// of the attention's function, and both are rotated before either is concatenated.
+void rotate_halves_named(KernelCall& call, const Ref& q, const Ref& k) {
+    const std::array<Ref, 2> q_parts = cut(call, q);
+    const std::array<Ref, 2> k_parts = cut(call, k);
+    std::array<Ref, 2> q_joined{rotate(call.tape, q_parts[0], call.in(2), call.in(3)), q_parts[1]};
+    std::array<Ref, 2> k_joined{rotate(call.tape, k_parts[0], call.in(2), call.in(3)), k_parts[1]};
+    call.out(0, call.tape.cat(q_joined));
+    call.out(1, call.tape.cat(k_joined));
+    for (const auto* joined : {&q_joined, &k_joined})
+        for (const Ref& part : *joined) call.hold_local(part);
+}
+
 /// DINOv3 [models/dinov3_vit/modeling_dinov3_vit.py apply_rotary_pos_emb]: class and register tokens are split off,
 /// and concatenated again.
 void rotate_patches(KernelCall& call, const Ref& q, const Ref& k) {
@@ -346,6 +359,7 @@ void hf_rotary(KernelCall& call) {
     if (rotation == Rotation::sinusoids) return rotate_sinusoids(call, q, k);
     if (rotation == Rotation::halves_cast) return rotate_halves_cast(call, q, k);
     if (rotation == Rotation::halves_promoted) return rotate_halves_promoted(call, q, k);
+    if (rotation == Rotation::halves_named) return rotate_halves_named(call, q, k);
     if (rotation == Rotation::halves_wide) return rotate_halves_wide(call, q, k);
     if (rotation == Rotation::pairs_wide) return rotate_pairs_wide(call, q, k);
     call.out(0, rotate_part(call, q, call.in(2), call.in(3)));
