@@ -324,7 +324,7 @@ struct OpAttributes {
     std::int64_t window = 0;         ///< sliding window in tokens; 0: none
     double softcap = 0;              ///< of attention scores or logits; 0: none
     double dropout = 0;              ///< probability
-    bool bias = false;               ///< scores get an additive bias (ALiBi, T5)
+    bool bias = false;               ///< scores get an additive bias (ALiBi, T5); of ids: they are its table
     bool strided = false;            ///< of a linear: its input is a slice with gaps; of a convolution: channels last
     bool by_id = false;              ///< of a picked token: it has an id of its own; else it is the largest
     bool listed = false;             ///< of a join or concatenation: features of images come as a list; of a

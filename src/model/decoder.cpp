@@ -127,7 +127,7 @@ Block build_stem(const DecoderPlan& plan, const SharedTensors& ids,
         attributes.of_keys = a.form == AttentionForm::openai_gpt;
     };
     if (ids.alibi >= 0)
-        b.op(OpKind::position_bias, "alibi", place::attention, {},
+        b.op(OpKind::ids, "alibi", place::attention, {},
              {b.shared(ids.alibi, shared[static_cast<std::size_t>(ids.alibi)])}).attributes.bias = true;
     mask(ids.full_mask, false);
     mask(ids.window_mask, true);

@@ -33,10 +33,6 @@ Ref looked_up(KernelCall& call, std::int64_t pairs) {
 void position_bias(KernelCall& call) {
     Tape& tape = call.tape;
     const OpAttributes& a = call.attributes();
-    if (a.bias) {  // distances times slopes [models/mpt/modeling_mpt.py build_mpt_alibi_tensor]
-        const std::int64_t numel = call.numel(call.output_tensor(0));
-        return call.out(0, tape.fresh(numel, dtype::fp32, "ALiBi"));
-    }
     const std::int64_t pairs =
         detail::checked_mul(call.extents.rows(a.queries), call.extents.rows(a.keys));
     if (call.parameters() == 0) {  // of the queries' type
