@@ -29,7 +29,8 @@ SharedTensors declare_shared(const DecoderPlan& plan, std::vector<Tensor>& share
         const int last = plan.unused_tables ? 0 : a.rotary;
         for (auto table = static_cast<int>(ids.cos.size()); table <= last; ++table) {
             // gpt-oss keeps one angle for both halves.
-            const std::int64_t width = a.rotation == Rotation::chunks ? a.head_dim / 2
+            const std::int64_t width = a.rotation == Rotation::chunks     ? a.head_dim / 2
+                                       : a.rotation == Rotation::trailing ? a.rotary_dim / 2
                                        : a.rotary_dim > 0             ? a.rotary_dim
                                                                       : a.head_dim;
             const Rows rows = plan.position_axes > 0 ? Rows::tokens : Rows::positions;
@@ -158,6 +159,11 @@ Block build_stem(const DecoderPlan& plan, const SharedTensors& ids,
     if (!plan.embedding_dropout.empty())
         x = b.dropout(x, plan.embedding_dropout, plan.embedding_dropout_p, place::embedding);
 
+    if (plan.streams > 1) {
+        const int spread = b.tensor("streams", detail::checked_mul(plan.hidden, plan.streams));
+        b.op(OpKind::spread_streams, "streams", place::residual, {x}, {spread});
+        x = spread;
+    }
     if (plan.position_axes > 0) {
         const int positions = b.tensor("position_ids", plan.position_axes);
         b.op(OpKind::ids, "position_ids", place::embedding, {}, {b.hold_until_model_end(positions)});
@@ -224,13 +230,18 @@ void add_router_loss(const DecoderPlan& plan, OpAttributes& loss) {
 
 Block build_head(const DecoderPlan& plan, Task task, std::int64_t labels, Problem problem) {
     BlockBuilder b("head");
-    int x = b.input(plan.hidden);
+    const std::string base = task == Task::base ? "" : std::string(plan.base);
+    int x = b.input(detail::checked_mul(plan.hidden, plan.streams));
     b.release(x);  // the loop variable of the base model, which the final norm's result rebinds
-    if (!plan.final_norm.empty())
-        x = b.norm(x, join(task == Task::base ? "" : plan.base, plan.final_norm), plan.norm);
+    const int streams = x;
+    if (plan.streams > 1) x = collapse_streams(b, plan, base, x);
+    if (!plan.final_norm.empty()) x = b.norm(x, join(base, plan.final_norm), plan.norm);
+    if (plan.streams > 1) {
+        b.last_op().inputs.push_back(streams);
+        b.parameter_named(join(join(base, plan.final_norm), "weight")).dtype = &dtype::fp32;
+    }
     if (!plan.project_out.empty())
-        x = b.linear(x, join(task == Task::base ? "" : plan.base, plan.project_out),
-                     plan.embedding_width, false, place::embedding);
+        x = b.linear(x, join(base, plan.project_out), plan.embedding_width, false, place::embedding);
     b.hold(x);  // `last_hidden_state` of the base model's result
     b.end_base_model();
 

@@ -141,7 +141,11 @@ struct MlpPlan {
 /// Builds what runs beside the feed-forward network on the same input, and the sum of both results.
 using BuildBeside = std::function<int(BlockBuilder& builder, int x, int result)>;
 
+/// Builds a whole layer from its input, cos, sin and mask; returns the result.
+using BuildLayer = std::function<int(BlockBuilder& builder, int x, int cos, int sin, int mask)>;
+
 struct LayerPlan {
+    BuildLayer build;                    ///< set: instead of everything but what masks, tables and counts depend on
     Arrangement arrangement = Arrangement::pre_norm;
     std::string_view norms[4] = {"input_layernorm", "post_attention_layernorm", "", ""};
     AttentionPlan attention;
@@ -196,6 +200,7 @@ struct DecoderPlan {
     bool transposed_linear = false;      ///< `Conv1D`: weights are [in, out]
     bool matmul_linear = false;          ///< FalconLinear: `x @ weight.T + bias`
     std::int64_t hidden = 1, vocabulary = 1;
+    std::int64_t streams = 1;            ///< residual streams of a token, which `hc_head` collapses at the end
     std::int64_t embedding_rows = 0;     ///< rows of the embedding where it has more than the head
     std::int64_t embedding_width = 0;    ///< where a projection follows; 0: hidden
     std::vector<LayerPlan> kinds{LayerPlan{}};

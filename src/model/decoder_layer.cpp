@@ -393,7 +393,7 @@ Block LayerBuilder::build() {
 
 Block build_decoder_layer(const DecoderPlan& plan, const LayerPlan& layer, const SharedTensors& ids,
                           const std::vector<Tensor>& shared) {
-    return LayerBuilder(plan, layer, ids, shared).build();
+    return layer.build ? build_whole_layer(plan, layer, ids, shared) : LayerBuilder(plan, layer, ids, shared).build();
 }
 
 }  // namespace membudget

@@ -4,6 +4,7 @@
 #include <cstdint>
 
 #include "stack/attention_parts.hpp"
+#include "stack/kernels.hpp"
 
 namespace membudget::kernel {
 
@@ -286,6 +287,7 @@ bool run_eager_form(KernelCall& call) {
         case AttentionForm::blip:
         case AttentionForm::returned: returned(call); return true;
         case AttentionForm::cosine: cosine(call); return true;
+        case AttentionForm::compressed: compressed_attention(call); return true;
         case AttentionForm::mpnet: mpnet(call); return true;
     }
     return false;

@@ -25,6 +25,8 @@ Ref cross(Tape& tape, const Ref& x) {
 
 }  // namespace
 
+Ref cross_halves(Tape& tape, const Ref& x) { return cross(tape, x); }
+
 Ref rotate(Tape& tape, const Ref& x, const Ref& cos, const Ref& sin) {
     const Ref straight = tape.mul(x, cos);
     Ref half = cross(tape, x);
@@ -331,6 +333,9 @@ void latent_expand(KernelCall& call) {
 }
 
 void hf_rotary(KernelCall& call) {
+    if (call.attributes().rotation == Rotation::trailing)
+        return call.out(0, rotate_trailing(call.tape, call.in(0), call.in(1), call.in(2), call.attributes().head_dim,
+                                           call.attributes().rotary_dim));
     if (call.op.outputs.size() == 1)  // before heads are transposed
         return call.out(0, rotate(call.tape, call.in(0), call.in(1), call.in(2)));
     const Rotation rotation = call.attributes().rotation;
@@ -448,7 +453,7 @@ void rotary_tables(KernelCall& call) {
         call.out(1, std::move(scaled));
         return;
     }
-    const bool halves = call.attributes().rotation != Rotation::chunks;
+    const bool halves = rotation != Rotation::chunks && rotation != Rotation::trailing;
     // emb = cat(freqs, freqs); cos = emb.cos() * scaling; sin likewise; both cast to the type of x.
     Ref half = tape.fresh(halves ? numel / 2 : numel, dtype::fp32, "frequencies");
     const Ref angles = halves ? tape.fresh(numel, dtype::fp32, "angles") : half;
