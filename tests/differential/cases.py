@@ -287,6 +287,9 @@ def other_draws() -> list[dict[str, Any]]:
         ("mpt", 0.0, mixed | {"checkpointing": "reentrant", "padding_mask": True}),
         ("bloom", 0.1, mixed | {"frozen": ["embed"]}),
         ("deberta-v2", 0.0, eager | {"checkpointing": "non_reentrant", "padding_mask": True, "optimizer": slow}),
+        ("mpt", 0.0, eager | {"use_cache": True, "optimizer": slow}),
+        ("gptj", 0.0, eager | {"use_cache": True, "optimizer": slow}),
+        ("gpt-neo", 0.0, eager | {"use_cache": True, "optimizer": slow}),
     ]
     return [
         {"name": f"other-{number}"} | make_case(architecture, Dims(**(vars(dims) | {"dropout": dropout})), training)
