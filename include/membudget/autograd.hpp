@@ -293,6 +293,10 @@ public:
     Ref cross_entropy(Ref logits, Ref labels, std::int64_t rows, std::int64_t classes,
                       Reduction reduction = Reduction::mean);
 
+    /// How many nodes there are; and those recorded since there were so many are gone, as nothing refers to them.
+    [[nodiscard]] std::size_t nodes() const { return nodes_.size(); }
+    void forget(std::size_t nodes);
+
     /// Records a node by hand, for kernels that are one autograd function of their own.
     class NodeBuilder;
 

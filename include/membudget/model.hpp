@@ -163,6 +163,12 @@ enum class OpKind {
     latent_expand,     ///< inputs keys-and-values, rotated key; outputs k, v (latent attention)
     sparse_mask,       ///< hidden states, latent queries, cos, sin, mask -> the mask of the keys that an indexer
                        ///< chooses; parameters: queries, keys, their norm, weights of the heads
+    spread_streams,    ///< hidden states -> as many residual streams, all alike
+    collapse_streams,  ///< streams -> weights of a result, of a mix, one hidden state; or this alone; parameters: weight,
+                       ///< base, scale
+    mix_streams,       ///< weights of a result, result, weights of a mix, streams -> streams
+    compress,          ///< hidden states -> keys of windows of tokens [, their bias]; parameters: position bias, weights
+                       ///< of keys, of gates, of the norm
     position_bias,     ///< what is added to scores, heads x queries x keys; parameters: [weight], else zeros
     transpose_heads,   ///< a copy that lies in memory head by head
     convolution,       ///< along the sequence, with overlap; parameters: weight [, bias]
@@ -185,12 +191,14 @@ enum class NormStyle {
     no_weight,    ///< no parameters
     divided,      ///< DeBERTa: a layer norm written out in fp32, divided by the deviation, cast, times weight, plus bias
     wide_weight,  ///< Helium: as OLMo 2, of a weight that is cast to fp32 first
+    unweighted,   ///< DeepSeek-V4: without a weight, the product in the input's type
     power,        ///< Gemma 4: the same with a power of the mean; without a weight where it has none
 };
 
 /// How a class writes the rotation of queries and keys.
 enum class Rotation {
     halves,       ///< Llama, NeoX: the second half crosses with the first
+    halves_named, ///< Phi: the same of a part of each head, all parts under names of the attention
     halves_wide,  ///< ModernBERT: the same in fp32
     halves_promoted,  ///< OLMo: the same with tables in fp32, then cast back
     halves_cast,  ///< Qwen2-VL's tower: the same in fp32, of one copy each
@@ -205,6 +213,7 @@ enum class Rotation {
     latent_complex,  ///< DeepSeek-V2: the same as complex products in fp32
     latent_halves,   ///< MiniCPM3: the same with halves
     complex,      ///< Llama 4: complex products in fp32, before heads are transposed
+    trailing,     ///< DeepSeek-V4: neighbours cross at the end of each head, in fp32; one tensor at a time
     of_patches,   ///< DINOv3: halves, but not of the tokens before the patches
 };
 
@@ -229,6 +238,8 @@ enum class AttentionForm {
     blip,         ///< no choice: as RoFormer, but the layers keep the probabilities
     cosine,       ///< no choice: Swin v2, cosines of queries and keys; parameters: scale, weight and bias, then weight
                   ///< of the network that makes the bias of a window
+    compressed,  ///< no SDPA: DeepSeek-V4, keys of windows beside those of tokens, one for all heads; inputs q, k, mask,
+                 ///< cos, sin [, keys of windows, their bias]; parameters: sinks, weight of the grouped projection
     mimo,     ///< the same, in the layers that have such scores; names are bound anew
 };
 /// How a class routes tokens to experts.
@@ -248,6 +259,8 @@ enum class RouterForm {
     llama4,       ///< sigmoid of the best logits among -inf; experts run over all tokens
     phimoe,       ///< sparsemixer: two experts, sampled one after the other
     gemma4,       ///< of its own input, normalised and scaled: softmax in fp32, normalised, times a number per expert
+    deepseek_v4,  ///< square roots of softplus of the logits, divided by their sum; experts clamp
+    deepseek_v4_hashed,  ///< the same of experts that the token's id tells
     dbrx,         ///< softmax in the logits' type, divided by its norm; three matrices, always one expert after the other
 };
 /// When a mixture runs its shared expert, and how it joins the others.
@@ -273,7 +286,7 @@ enum class Problem {
            form == AttentionForm::disentangled || form == AttentionForm::disentangled_joined ||
            form == AttentionForm::granite_swa ||
            form == AttentionForm::openai_gpt || form == AttentionForm::xglm || form == AttentionForm::returned ||
-           form == AttentionForm::mpnet || form == AttentionForm::blip || form == AttentionForm::cosine;
+           form == AttentionForm::mpnet || form == AttentionForm::compressed || form == AttentionForm::blip || form == AttentionForm::cosine;
 }
 
 /// The numbers an op needs beyond its tensors. Only the fields of its kind mean something.
@@ -300,7 +313,12 @@ struct OpAttributes {
     std::int64_t axes = 0;           ///< of rotary tables: positions in so many directions, of each token
     bool interleaved = false;        ///< of rotary tables: the directions take turns; of a sparse mask: neighbours cross
     std::int64_t chosen = 0;         ///< of a sparse mask: keys of each token
+    std::int64_t streams = 0;        ///< of a collapse
+    std::int64_t iterations = 0;     ///< of a collapse: rows and columns of a mix are normalised so often
+    std::int64_t rate = 0;           ///< tokens that become one key; 0: none
+    bool overlaps = false;           ///< of a compression: each window reads the one before
     bool passed_on = false;          ///< of a sparse mask: the layer returns the choice, which the next one gets
+    bool chosen_before = false;      ///< of a sparse mask: the choice is the one that the layer got, and returns
     bool each_image = false;         ///< of an attention: one image, or window of it, after the other
     bool stored = false;             ///< of an attention: a dictionary of the model's keeps its keys and values
     bool packed = false;             ///< of an attention over patches: all images are one sequence
@@ -314,6 +332,7 @@ struct OpAttributes {
     bool wide_routers = false;       ///< of a loss: those logits are in fp32
     bool keeps_logits = false;       ///< of a mixture: its router's logits are a field of the model's outputs
     bool by_position = false;        ///< of a scale: by a number for each position, in fp32
+    bool chunked = false;            ///< of a mask: its window is a chunk of each sequence
     bool in_place = false;           ///< of an add, a scale or a clip: writes its first input
     bool bagged = false;             ///< of an interpolation: entries are summed by `embedding_bag`, and added to the patches
     bool scattered = false;          ///< of a reordering: rows are added to zeros in fp32
@@ -327,7 +346,7 @@ struct OpAttributes {
     std::int64_t window = 0;         ///< sliding window in tokens; 0: none
     double softcap = 0;              ///< of attention scores or logits; 0: none
     double dropout = 0;              ///< probability
-    bool bias = false;               ///< scores get an additive bias (ALiBi, T5)
+    bool bias = false;               ///< scores get an additive bias (ALiBi, T5); of ids: they are its table
     bool strided = false;            ///< of a linear: its input is a slice with gaps; of a convolution: channels last
     bool by_id = false;              ///< of a picked token: it has an id of its own; else it is the largest
     bool listed = false;             ///< of a join or concatenation: features of images come as a list; of a
@@ -375,7 +394,8 @@ struct ParameterAdapter {
 enum class Reader {
     loss,
     outputs,  ///< a field of the model's outputs alone, which keeps the graph behind it
-    nobody,   ///< nothing; its part of the graph goes with it
+    nobody,   ///< nothing; its part of the graph goes with it, or there is none
+    dropped,  ///< nothing; its graph is recorded, and gone when it has run
 };
 
 /// One op of a block, in the order in which the model's forward runs it. Views and reshapes are none.

@@ -404,6 +404,16 @@ void Tape::release_unreached() {
     }
 }
 
+void Tape::forget(std::size_t nodes) {
+    while (nodes_.size() > nodes) {
+        const Node& node = nodes_.back();
+        release_saved(node);
+        for (std::int32_t i = 0; i < node.edges; ++i)
+            if (const std::int32_t leaf = edges_[at(node.first_edge + i)].leaf; leaf >= 0) --leaves_[at(leaf)].uses;
+        nodes_.pop_back();
+    }
+}
+
 std::int32_t Tape::leaf_behind(const Edge& edge, bool& view) const {
     const Edge* next = &edge;
     while (next->node >= 0) {

@@ -21,13 +21,16 @@ SharedTensors declare_shared(const DecoderPlan& plan, std::vector<Tensor>& share
     };
     for (const LayerPlan& layer : plan.kinds) {
         const AttentionPlan& a = layer.attention;
+        if (a.alibi_length > 0 && ids.alibi < 0)
+            ids.alibi = declare("alibi", detail::checked_mul(a.heads, a.alibi_length), Rows::one);
         int& mask = a.window > 0 ? ids.window_mask : ids.full_mask;
         if (mask < 0)
             mask = declare(a.window > 0 ? "sliding_attention_mask" : "attention_mask", 0, Rows::one);
         const int last = plan.unused_tables ? 0 : a.rotary;
         for (auto table = static_cast<int>(ids.cos.size()); table <= last; ++table) {
             // gpt-oss keeps one angle for both halves.
-            const std::int64_t width = a.rotation == Rotation::chunks ? a.head_dim / 2
+            const std::int64_t width = a.rotation == Rotation::chunks     ? a.head_dim / 2
+                                       : a.rotation == Rotation::trailing ? a.rotary_dim / 2
                                        : a.rotary_dim > 0             ? a.rotary_dim
                                                                       : a.head_dim;
             const Rows rows = plan.position_axes > 0 ? Rows::tokens : Rows::positions;
@@ -71,6 +74,7 @@ int embed_tokens(BlockBuilder& b, const DecoderPlan& plan) {
     const std::int64_t rows = plan.embedding_rows > 0 ? plan.embedding_rows : plan.vocabulary;
     const std::int64_t width = plan.embedding_width > 0 ? plan.embedding_width : plan.hidden;
     int x = b.embedding(plan.embedding, rows, width);
+    if (plan.keeps_embeddings) b.hold_until_model_end(x);
     if (plan.embedding_scale) x = b.scale(x, "embed_scale", place::embedding);
     if (!plan.embedding_norm.empty()) x = b.norm(x, plan.embedding_norm, plan.norm);
     return x;
@@ -118,11 +122,15 @@ Block build_stem(const DecoderPlan& plan, const SharedTensors& ids,
                                         {b.shared(index, tensor)}).attributes;
         attributes.image_blocks = plan.image_blocks;
         attributes.window = a.window;
+        attributes.chunked = a.chunked;
         attributes.heads = a.heads;
         attributes.bias = a.alibi;
         attributes.form = a.form;
         attributes.of_keys = a.form == AttentionForm::openai_gpt;
     };
+    if (ids.alibi >= 0)
+        b.op(OpKind::ids, "alibi", place::attention, {},
+             {b.shared(ids.alibi, shared[static_cast<std::size_t>(ids.alibi)])}).attributes.bias = true;
     mask(ids.full_mask, false);
     mask(ids.window_mask, true);
 
@@ -130,7 +138,7 @@ Block build_stem(const DecoderPlan& plan, const SharedTensors& ids,
     if (plan.decoder_within) {
         b.hold_until_return(x);
     } else if (plan.project_in.empty()) {
-        b.hold_until_model_end(x);
+        if (!plan.keeps_embeddings) b.hold_until_model_end(x);
     } else if (plan.positions.empty()) {
         x = b.linear(x, plan.project_in, plan.hidden, false, place::embedding);
         b.hold_until_model_end(x);
@@ -154,6 +162,11 @@ Block build_stem(const DecoderPlan& plan, const SharedTensors& ids,
     if (!plan.embedding_dropout.empty())
         x = b.dropout(x, plan.embedding_dropout, plan.embedding_dropout_p, place::embedding);
 
+    if (plan.streams > 1) {
+        const int spread = b.tensor("streams", detail::checked_mul(plan.hidden, plan.streams));
+        b.op(OpKind::spread_streams, "streams", place::residual, {x}, {spread});
+        x = spread;
+    }
     if (plan.position_axes > 0) {
         const int positions = b.tensor("position_ids", plan.position_axes);
         b.op(OpKind::ids, "position_ids", place::embedding, {}, {b.hold_until_model_end(positions)});
@@ -220,13 +233,18 @@ void add_router_loss(const DecoderPlan& plan, OpAttributes& loss) {
 
 /// The last hidden states of the base model.
 int end_of_base(BlockBuilder& b, const DecoderPlan& plan, Task task) {
-    int x = b.input(plan.hidden);
+    const std::string base = task == Task::base ? "" : std::string(plan.base);
+    int x = b.input(detail::checked_mul(plan.hidden, plan.streams));
     b.release(x);  // the loop variable of the base model, which the final norm's result rebinds
-    if (!plan.final_norm.empty())
-        x = b.norm(x, join(task == Task::base ? "" : plan.base, plan.final_norm), plan.norm);
+    const int streams = x;
+    if (plan.streams > 1) x = collapse_streams(b, plan, base, x);
+    if (!plan.final_norm.empty()) x = b.norm(x, join(base, plan.final_norm), plan.norm);
+    if (plan.streams > 1) {
+        b.last_op().inputs.push_back(streams);
+        b.parameter_named(join(join(base, plan.final_norm), "weight")).dtype = &dtype::fp32;
+    }
     if (!plan.project_out.empty())
-        x = b.linear(x, join(task == Task::base ? "" : plan.base, plan.project_out),
-                     plan.embedding_width, false, place::embedding);
+        x = b.linear(x, join(base, plan.project_out), plan.embedding_width, false, place::embedding);
     b.hold(x);  // `last_hidden_state` of the base model's result
     b.end_base_model();
     return x;

@@ -79,12 +79,14 @@ struct AttentionPlan {
     bool spreads_keys = false;           ///< keys and values are copied for all query heads (Falcon)
     bool sliced = false;                 ///< the fused projection is sliced, not split
     bool alibi = false;
+    std::int64_t alibi_length = 0;       ///< of a table of biases for so many distances; 0: there is none
     bool sinks = false;                  ///< one learned score per head beside those of the keys
     bool gated = false;                  ///< the query projection also makes a gate of its width
     std::string_view gate;               ///< a projection whose sigmoid multiplies the heads' results; empty: none
     bool scales_query = false;           ///< the query is scaled by an op of its own
     bool scales_values = false;          ///< the values are
     std::int64_t window = 0;
+    bool chunked = false;                ///< the window is a chunk: see `OpAttributes::chunked`
     double softcap = 0;
     bool softmax_in_dtype = false;       ///< see `OpAttributes::softmax_in_dtype`
     bool cast_to_values = false;         ///< see `OpAttributes::cast_to_values`
@@ -139,7 +141,11 @@ struct MlpPlan {
 /// Builds what runs beside the feed-forward network on the same input, and the sum of both results.
 using BuildBeside = std::function<int(BlockBuilder& builder, int x, int result)>;
 
+/// Builds a whole layer from its input, cos, sin and mask; returns the result.
+using BuildLayer = std::function<int(BlockBuilder& builder, int x, int cos, int sin, int mask)>;
+
 struct LayerPlan {
+    BuildLayer build;                    ///< set: instead of everything but what masks, tables and counts depend on
     Arrangement arrangement = Arrangement::pre_norm;
     std::string_view norms[4] = {"input_layernorm", "post_attention_layernorm", "", ""};
     AttentionPlan attention;
@@ -152,6 +158,7 @@ struct LayerPlan {
     /// returns (`attn_output = ...`), instead of rebinding `hidden_states`.
     bool names_results = false;
     bool names_norms = false;            ///< likewise the results of norms
+    bool names_first_norm = false;       ///< of the first of them
     /// The results of attention and feed-forward are multiplied by a number before they are added.
     bool scales_results = false;
     std::string_view attention_dropout, mlp_dropout;  ///< dropout modules of the layer itself
@@ -175,6 +182,7 @@ struct DecoderPlan {
     std::string_view embedding_dropout;
     double embedding_dropout_p = 0;
     bool embedding_scale = false;
+    bool keeps_embeddings = false;       ///< their name stays beside what a scale or norm makes of them
     std::string_view project_in, project_out;
     bool unused_tables = false;          ///< rotary tables are made though no layer rotates
     std::string_view stem_norm;          ///< behind the embeddings, whose own name stays; empty: none
@@ -192,6 +200,7 @@ struct DecoderPlan {
     bool transposed_linear = false;      ///< `Conv1D`: weights are [in, out]
     bool matmul_linear = false;          ///< FalconLinear: `x @ weight.T + bias`
     std::int64_t hidden = 1, vocabulary = 1;
+    std::int64_t streams = 1;            ///< residual streams of a token, which `hc_head` collapses at the end
     std::int64_t embedding_rows = 0;     ///< rows of the embedding where it has more than the head
     std::int64_t embedding_width = 0;    ///< where a projection follows; 0: hidden
     std::vector<LayerPlan> kinds{LayerPlan{}};

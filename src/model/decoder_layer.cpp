@@ -36,7 +36,7 @@ private:
     /// n(x), then f of it; the norm's result keeps a name until f returns.
     template <class Function>
     int after_norm(int x, int which, Function&& function) {
-        if (layer_.names_norms) return function(builder_.hold(norm(x, which)));
+        if (layer_.names_norms || (which == 0 && layer_.names_first_norm)) return function(builder_.hold(norm(x, which)));
         const auto name = builder_.scope();
         return function(builder_.hold(norm(x, which)));
     }
@@ -216,7 +216,9 @@ int LayerBuilder::attention(int x, int residual) {
     attributes.cast_to_values = a.cast_to_values;
     const int mask = shared(a.window > 0 ? ids_.window_mask : ids_.full_mask);
     int context = builder_.tensor(in_attention("attention"), a.heads * attributes.value_dim);
-    builder_.op(OpKind::attention, in_attention("attention"), place::attention, {q, k, v, mask},
+    std::vector<int> inputs{q, k, v, mask};
+    if (ids_.alibi >= 0) inputs.push_back(shared(ids_.alibi));
+    builder_.op(OpKind::attention, in_attention("attention"), place::attention, std::move(inputs),
                 {context}, std::move(parameters)).attributes = attributes;
     if (gate >= 0) context = gated_context(context, gate);
     const int result =
@@ -290,21 +292,18 @@ int LayerBuilder::gated_mlp(int x) {
 int LayerBuilder::adding_layer(int x, bool attention_adds) {
     BlockBuilder& b = builder_;
     // One name, `layernorm_output`, is bound to both norms in turn.
+    const int first = norm(x, 0);
     int h = -1;
-    int n = -1;
-    {
-        const auto name = b.scope();
-        n = b.hold(norm(x, 0));
-        if (attention_adds) {
-            h = attention(n, x);
-        } else {
-            const int a = b.hold(attention(n));
-            h = b.add(finished(a, layer_.attention_dropout, place::attention), x,
-                      "attention_residual");
-        }
-        n = b.hold(norm(h, 1));
+    if (attention_adds) {
+        h = attention(first, x);
+    } else {
+        const int a = b.hold(attention(first));
+        h = b.add(finished(a, layer_.attention_dropout, place::attention), x,
+                  "attention_residual");
     }
-    return mlp(n, h);
+    const int second = b.hold(norm(h, 1));
+    b.last_op().inputs.push_back(first);  // the name is bound anew when the second norm has run
+    return mlp(second, h);
 }
 
 int LayerBuilder::falcon_layer(int x) {
@@ -394,7 +393,7 @@ Block LayerBuilder::build() {
 
 Block build_decoder_layer(const DecoderPlan& plan, const LayerPlan& layer, const SharedTensors& ids,
                           const std::vector<Tensor>& shared) {
-    return LayerBuilder(plan, layer, ids, shared).build();
+    return layer.build ? build_whole_layer(plan, layer, ids, shared) : LayerBuilder(plan, layer, ids, shared).build();
 }
 
 }  // namespace membudget

@@ -160,7 +160,8 @@ constexpr std::string_view kDeepseekV4Keys =
     "vocab_size=129280 hidden_size=4096 moe_intermediate_size|intermediate_size=2048 num_hidden_layers=43 "
     "num_attention_heads=64 head_dim=512 q_lora_rank=1024 num_experts_per_tok=6 "
     "n_routed_experts|num_local_experts=256 layer_types compress_ratios compress_rates hc_mult=4 o_groups=8 "
-    "o_lora_rank=1024 index_n_heads=64 index_head_dim=128 tie_word_embeddings=false mlp_bias=false";
+    "o_lora_rank=1024 index_n_heads=64 index_head_dim=128 tie_word_embeddings=false mlp_bias=false mlp_layer_types num_hash_layers=3 hc_sinkhorn_iters=20 sliding_window=128 "
+    "index_topk=512 attention_dropout=0.0 partial_rotary_factor qk_rope_head_dim scoring_func=sqrtsoftplus";
 
 constexpr Family kFamilies[] = {
     {"llama",
@@ -486,7 +487,7 @@ constexpr Family kFamilies[] = {
      "transformers 5.24 models/mpt",
      build_decoder_family<configure_mpt>,
      "hidden_size|d_model=2048 num_attention_heads|n_heads=16 num_hidden_layers|n_layers=24 "
-     "expansion_ratio=4 vocab_size=50368 tie_word_embeddings=true"},
+     "expansion_ratio=4 max_seq_len=2048 vocab_size=50368 tie_word_embeddings=true"},
     {"falcon",
      "FalconForCausalLM FalconModel FalconForSequenceClassification",
      "Falcon 7B, 40B, 180B",
@@ -1638,6 +1639,7 @@ constexpr Family kFamilies[] = {
      "vocab_size=50265 max_position_embeddings=1024 encoder_layers=12 encoder_ffn_dim=4096 "
      "encoder_attention_heads=16 decoder_layers=12 decoder_ffn_dim=4096 "
      "decoder_attention_heads=16 d_model=1024 dropout=0.1 attention_dropout=0.0 "
+     "encoder_layerdrop=0.0 decoder_layerdrop=0.0 "
      "activation_dropout=0.0 activation_function=gelu tie_word_embeddings=true"},
     {"mbart",
      "MBartForConditionalGeneration MBartModel",
@@ -1647,6 +1649,7 @@ constexpr Family kFamilies[] = {
      "vocab_size=50265 max_position_embeddings=1024 encoder_layers=12 encoder_ffn_dim=4096 "
      "encoder_attention_heads=16 decoder_layers=12 decoder_ffn_dim=4096 "
      "decoder_attention_heads=16 d_model=1024 dropout=0.1 attention_dropout=0.0 "
+     "encoder_layerdrop=0.0 decoder_layerdrop=0.0 "
      "activation_dropout=0.0 activation_function=gelu tie_word_embeddings=true"},
     {"pegasus",
      "PegasusForConditionalGeneration PegasusModel",
@@ -1656,6 +1659,7 @@ constexpr Family kFamilies[] = {
      "vocab_size=50265 max_position_embeddings=1024 encoder_layers=12 encoder_ffn_dim=4096 "
      "encoder_attention_heads=16 decoder_layers=12 decoder_ffn_dim=4096 "
      "decoder_attention_heads=16 d_model=1024 dropout=0.1 attention_dropout=0.0 "
+     "encoder_layerdrop=0.0 decoder_layerdrop=0.0 "
      "activation_dropout=0.0 activation_function=gelu tie_word_embeddings=true"},
     {"m2m_100",
      "M2M100ForConditionalGeneration M2M100Model",
@@ -1665,6 +1669,7 @@ constexpr Family kFamilies[] = {
      "vocab_size=128112 max_position_embeddings=1024 encoder_layers=12 encoder_ffn_dim=4096 "
      "encoder_attention_heads=16 decoder_layers=12 decoder_ffn_dim=4096 "
      "decoder_attention_heads=16 d_model=1024 dropout=0.1 attention_dropout=0.1 "
+     "encoder_layerdrop=0.05 decoder_layerdrop=0.05 "
      "activation_dropout=0.0 activation_function=relu tie_word_embeddings=true"},
     {"marian",
      "MarianMTModel MarianModel",
@@ -1674,6 +1679,7 @@ constexpr Family kFamilies[] = {
      "vocab_size=58101 decoder_vocab_size max_position_embeddings=1024 encoder_layers=12 "
      "encoder_ffn_dim=4096 encoder_attention_heads=16 decoder_layers=12 decoder_ffn_dim=4096 "
      "decoder_attention_heads=16 d_model=1024 dropout=0.1 attention_dropout=0.0 "
+     "encoder_layerdrop=0.0 decoder_layerdrop=0.0 "
      "activation_dropout=0.0 activation_function=gelu share_encoder_decoder_embeddings=true "
      "tie_word_embeddings=true"},
     {"whisper",
@@ -1684,7 +1690,8 @@ constexpr Family kFamilies[] = {
      "vocab_size=51865 num_mel_bins=80 encoder_layers=4 decoder_layers=4 "
      "encoder_attention_heads=6 decoder_attention_heads=6 decoder_ffn_dim=1536 "
      "encoder_ffn_dim=1536 d_model=384 max_source_positions=1500 max_target_positions=448 "
-     "dropout=0.0 attention_dropout=0.0 activation_dropout=0.0 activation_function=gelu "
+     "dropout=0.0 attention_dropout=0.0 activation_dropout=0.0 "
+     "encoder_layerdrop=0.0 decoder_layerdrop=0.0 activation_function=gelu "
      "tie_word_embeddings=true"},
     {"plbart",
      "PLBartForConditionalGeneration PLBartModel",
@@ -1693,7 +1700,8 @@ constexpr Family kFamilies[] = {
      build_parts_family<configure_plbart>,
      "vocab_size=50005 max_position_embeddings=1024 encoder_layers=6 encoder_ffn_dim=3072 "
      "encoder_attention_heads=12 decoder_layers=6 decoder_ffn_dim=3072 decoder_attention_heads=12 d_model=768 "
-     "dropout=0.1 attention_dropout=0.1 activation_dropout=0.0 activation_function=gelu "
+     "dropout=0.1 attention_dropout=0.1 activation_dropout=0.0 "
+     "encoder_layerdrop=0.0 decoder_layerdrop=0.0 activation_function=gelu "
      "tie_word_embeddings=true"},
     {"blenderbot",
      "BlenderbotForConditionalGeneration BlenderbotModel",
@@ -1702,7 +1710,8 @@ constexpr Family kFamilies[] = {
      build_parts_family<configure_blenderbot>,
      "vocab_size=8008 max_position_embeddings=128 encoder_layers=2 encoder_ffn_dim=10240 "
      "encoder_attention_heads=32 decoder_layers=24 decoder_ffn_dim=10240 decoder_attention_heads=32 "
-     "d_model=2560 dropout=0.1 attention_dropout=0.0 activation_dropout=0.0 activation_function=gelu "
+     "d_model=2560 dropout=0.1 attention_dropout=0.0 activation_dropout=0.0 "
+     "encoder_layerdrop=0.0 decoder_layerdrop=0.0 activation_function=gelu "
      "tie_word_embeddings=true"},
     {"blenderbot-small",
      "BlenderbotSmallForConditionalGeneration BlenderbotSmallModel",
@@ -1711,7 +1720,8 @@ constexpr Family kFamilies[] = {
      build_parts_family<configure_blenderbot_small>,
      "vocab_size=50265 max_position_embeddings=512 encoder_layers=8 encoder_ffn_dim=2048 "
      "encoder_attention_heads=16 decoder_layers=8 decoder_ffn_dim=2048 decoder_attention_heads=16 d_model=512 "
-     "dropout=0.1 attention_dropout=0.0 activation_dropout=0.0 activation_function=gelu "
+     "dropout=0.1 attention_dropout=0.0 activation_dropout=0.0 "
+     "encoder_layerdrop=0.0 decoder_layerdrop=0.0 activation_function=gelu "
      "tie_word_embeddings=true"},
     {"wav2vec2",
      "Wav2Vec2ForCTC Wav2Vec2Model Wav2Vec2ForSequenceClassification",

@@ -114,6 +114,7 @@ void configure_persimmon(ConfigReader& config, DecoderPlan& plan) {
     layer.attention.bias = layer.attention.output_bias = true;
     layer.attention.sliced = true;
     layer.attention.rotary_dim = read_rotary_dim(config, layer.attention.head_dim, 0.5);
+    layer.attention.rotation = Rotation::halves_named;
     layer.attention.dropout = config.probability("attention_dropout");
     if (config.flag("qk_layernorm")) {
         norm_each_head(layer.attention);

@@ -206,6 +206,7 @@ void configure_bloom(ConfigReader& config, DecoderPlan& plan) {
     plan.base = "transformer";
     plan.embedding = "word_embeddings";
     plan.embedding_norm = "word_embeddings_layernorm";
+    plan.keeps_embeddings = true;
     plan.layers = "h";
     plan.final_norm = "ln_f";
     plan.norm = norms::layer;
@@ -263,6 +264,7 @@ void configure_mpt(ConfigReader& config, DecoderPlan& plan) {
     layer.mlp.act = Act::gelu;
     if (config.number("expansion_ratio") != 4)
         config.unsupported("expansion_ratio", "expected 4, which is what the class computes with");
+    attention.alibi_length = config.size("max_seq_len");
     attention.form = AttentionForm::mpt;
     layer.arrangement = Arrangement::mlp_adds;
 }
@@ -362,6 +364,7 @@ void configure_phi(ConfigReader& config, DecoderPlan& plan) {
     LayerPlan& layer = plan.layer();
     read_heads(config, plan.hidden, layer.attention);
     layer.attention.rotary_dim = read_rotary_dim(config, layer.attention.head_dim, 0.5);
+    layer.attention.rotation = Rotation::halves_named;
     layer.attention.dropout = config.probability("attention_dropout");
     if (config.flag("qk_layernorm")) {
         norm_each_head(layer.attention);

@@ -1,8 +1,9 @@
 #include "model/latent.hpp"
 
 #include <algorithm>
-
-#include <fmt/format.h>
+#include <string>
+#include <utility>
+#include <vector>
 
 #include "model/llama_like.hpp"
 #include "model/module_weights.hpp"
@@ -11,9 +12,7 @@
 namespace membudget {
 namespace {
 
-/// The mask of the keys that an indexer chooses [models/deepseek_v32/modeling_deepseek_v32.py DeepseekV32Indexer].
-/// No gradient reaches it.
-int sparse_mask(BlockBuilder& b, int x, int latent_query, int cos, int sin, int mask, const Latent& l) {
+std::vector<int> indexer_weights(BlockBuilder& b, const Latent& l) {
     constexpr Component kind = Component::attention;
     std::vector<int> parameters =
         b.linear_weights("self_attn.indexer.wq_b", l.query_rank, l.index_heads * l.index_dim, false, kind);
@@ -21,6 +20,13 @@ int sparse_mask(BlockBuilder& b, int x, int latent_query, int cos, int sin, int 
     add(b.linear_weights("self_attn.indexer.wk", l.hidden, l.index_dim, false, kind));
     add(b.norm_weights("self_attn.indexer.k_norm", l.index_dim, norms::layer));
     add(b.linear_weights("self_attn.indexer.weights_proj", l.hidden, l.index_heads, false, kind));
+    return parameters;
+}
+
+/// The mask of the keys that an indexer chooses [models/deepseek_v32/modeling_deepseek_v32.py DeepseekV32Indexer].
+/// No gradient reaches it.
+int sparse_mask(BlockBuilder& b, int x, int latent_query, int cos, int sin, int mask, const Latent& l) {
+    std::vector<int> parameters = l.index_shared ? std::vector<int>{} : indexer_weights(b, l);
     const int own = b.hold(b.tensor("self_attn.mask", 0));
     Op& op = b.op(OpKind::sparse_mask, "self_attn.indexer", place::attention, {x, latent_query, cos, sin, mask}, {own},
                   std::move(parameters));
@@ -31,6 +37,7 @@ int sparse_mask(BlockBuilder& b, int x, int latent_query, int cos, int sin, int 
     op.attributes.chosen = l.index_top;
     op.attributes.interleaved = l.index_interleaved;
     op.attributes.passed_on = l.index_passed_on;
+    op.attributes.chosen_before = l.index_shared;
     return own;
 }
 
@@ -133,7 +140,7 @@ void configure_deepseek(ConfigReader& config, DecoderPlan& plan) {
 namespace {
 
 /// Latent attention with an indexer, and experts as DeepSeek-V3 has them.
-void configure_indexed(ConfigReader& config, DecoderPlan& plan, bool neighbours, bool passed_on) {
+Latent configure_indexed(ConfigReader& config, DecoderPlan& plan, bool neighbours, bool passed_on) {
     read_decoder_sizes(config, plan);
     Latent latent = read_latent(config, plan.hidden);
     latent.index_heads = config.size("index_n_heads", kLargestCount);
@@ -145,43 +152,51 @@ void configure_indexed(ConfigReader& config, DecoderPlan& plan, bool neighbours,
     use_latent(plan.layer().attention, latent);
     read_deepseek_experts(config, plan);
     for (LayerPlan& layer : plan.kinds) route_as_deepseek(config, layer.mlp.experts);
+    return latent;
 }
 
-/// How many layers use an earlier one's choice: a list of words, a pattern of letters, or a period
+/// Which layers use an earlier one's choice: a list of words, a pattern of letters, or a period
 /// [models/glm_moe_dsa/configuration_glm_moe_dsa.py GlmMoeDsaConfig.__post_init__].
-std::int64_t shared_indexers(ConfigReader& config, std::int64_t layers) {
+std::vector<bool> shared_indexers(ConfigReader& config, std::int64_t layers) {
+    std::vector<bool> shared;
     std::vector<std::string> types = config.texts("indexer_types");
     const KeyTree* const pattern = config.raw("index_topk_pattern");
     const bool lettered = pattern != nullptr && pattern->is(KeyTree::Kind::string);
-    if (types.empty() && lettered) {
-        const std::string letters = config.text("index_topk_pattern");
-        return std::count(letters.begin(), letters.end(), 'S');
-    }
-    if (types.empty() && pattern != nullptr) types = config.texts("index_topk_pattern");
-    if (!types.empty()) return std::count(types.begin(), types.end(), "shared");
+    if (types.empty() && pattern != nullptr && !lettered) types = config.texts("index_topk_pattern");
+    for (const std::string& type : types) shared.push_back(type == "shared");
+    if (types.empty() && lettered)
+        for (const char letter : config.text("index_topk_pattern")) shared.push_back(letter == 'S');
+    if (!shared.empty()) return shared;
     const std::int64_t period = std::max<std::int64_t>(1, config.count_or("index_topk_freq", 1));
     const std::int64_t offset = config.count_or("index_skip_topk_offset", 2);
-    std::int64_t shared = 0;
     for (std::int64_t i = 0; i < layers; ++i)
-        if (std::max<std::int64_t>(i - offset + 1, 0) % period != 0) ++shared;
+        shared.push_back(std::max<std::int64_t>(i - offset + 1, 0) % period != 0);
     return shared;
 }
 
 }  // namespace
 
 void configure_glm_moe_dsa(ConfigReader& config, DecoderPlan& plan) {
-    configure_indexed(config, plan, true, true);
-    // Published with a class that had an indexer in every layer; it later left out those of the layers
-    // that use an earlier one's choice.
-    const std::int64_t shared = shared_indexers(config, plan.layer_count);
-    if (shared == 0) return;
-    const std::int64_t heads = config.size("index_n_heads", kLargestCount), width = config.size("index_head_dim");
-    const Elements each = Elements(config.size_or("q_lora_rank", 1)) * heads * width +
-                          Elements(plan.hidden) * (width + heads) + Elements(2 * width);
-    config.note(fmt::format("indexer_types: {} layers share an indexer; counted with one in every "
-                            "layer. Classes that leave out the shared ones have {} parameters fewer",
-                            shared, group_digits((each * shared).count())));
-    plan.step_unsupported = "layers that share an indexer are not modelled yet";
+    const Latent latent = configure_indexed(config, plan, true, true);
+    std::vector<bool> shared = shared_indexers(config, plan.layer_count);
+    if (static_cast<std::int64_t>(shared.size()) != plan.layer_count || shared.front()) {
+        if (config.diagnostics().empty())
+            config.invalid(config.raw("indexer_types") != nullptr ? "indexer_types" : "index_topk_pattern",
+                           "expected one entry per layer (" + std::to_string(plan.layer_count) +
+                               "), the first of which has an indexer");
+        return;
+    }
+    if (std::count(shared.begin(), shared.end(), true) == 0) return;
+    std::vector<std::pair<int, bool>> keys;
+    for (std::size_t i = 0; i < shared.size(); ++i) keys.emplace_back(plan.order.empty() ? 0 : plan.order[i], shared[i]);
+    const std::vector<LayerPlan> kinds = plan.kinds;
+    plan_layers(plan, keys, [&](const std::pair<int, bool>& key) {
+        LayerPlan layer = kinds[static_cast<std::size_t>(key.first)];
+        Latent own = latent;
+        own.index_shared = key.second;
+        use_latent(layer.attention, own);
+        return layer;
+    });
 }
 
 void configure_glm4_moe_lite(ConfigReader& config, DecoderPlan& plan) { configure_deepseek(config, plan); }
@@ -208,7 +223,9 @@ void configure_youtu(ConfigReader& config, DecoderPlan& plan) {
     layer.mlp.act = config.activation("hidden_act");
 }
 
-void configure_deepseek_v32(ConfigReader& config, DecoderPlan& plan) { configure_indexed(config, plan, false, false); }
+void configure_deepseek_v32(ConfigReader& config, DecoderPlan& plan) {
+    static_cast<void>(configure_indexed(config, plan, false, false));
+}
 
 namespace {
 

@@ -20,6 +20,7 @@ struct Latent {
     std::int64_t index_heads = 0, index_dim = 0, index_top = 0;
     bool index_interleaved = false;  ///< the indexer rotates neighbours
     bool index_passed_on = false;    ///< the next layer gets its choice
+    bool index_shared = false;       ///< there is no indexer: the layer before has passed its choice on
 };
 
 /// The keys of DeepSeek's classes.

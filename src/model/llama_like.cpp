@@ -202,7 +202,8 @@ void configure_stablelm(ConfigReader& config, DecoderPlan& plan) {
     layer.attention.bias = config.flag("use_qkv_bias");
     layer.attention.output_bias = false;
     layer.attention.rotary_dim = read_rotary_dim(config, layer.attention.head_dim, 0.25);
-    layer.names_results = true;
+    layer.attention.rotation = Rotation::halves_named;
+    layer.names_results = layer.names_first_norm = true;
     layer.mlp_dropout = "dropout";
     layer.dropout = config.probability("hidden_dropout");
     if (config.flag("use_parallel_residual")) layer.arrangement = Arrangement::parallel;

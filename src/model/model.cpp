@@ -150,6 +150,10 @@ std::string_view name_of(OpKind kind) {
         case OpKind::masked_lm_loss: return "masked_lm_loss";
         case OpKind::pooler_loss: return "pooler_loss";
         case OpKind::linear_loss: return "linear_loss";
+        case OpKind::spread_streams: return "spread_streams";
+        case OpKind::collapse_streams: return "collapse_streams";
+        case OpKind::mix_streams: return "mix_streams";
+        case OpKind::compress: return "compress";
         case OpKind::position_bias: return "position_bias";
         case OpKind::transpose_heads: return "transpose_heads";
         case OpKind::convolution: return "convolution";

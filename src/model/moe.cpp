@@ -291,6 +291,7 @@ void configure_llama4(ConfigReader& config, DecoderPlan& plan) {
         LayerPlan made = dense;
         if (kind.sparse) made.mlp = experts;
         if (kind.chunked) made.attention.window = chunk;
+        made.attention.chunked = kind.chunked;
         if (!kind.rotates) made.attention.rotary = -1;
         if (kind.rotates && norms) made.attention.qk_norm = QkNorm::per_head;
         made.attention.by_position = !kind.rotates && tuned;

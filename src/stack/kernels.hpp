@@ -90,8 +90,28 @@ void latent_expand(KernelCall& call);
 /// [modeling_deepseek_v3.py apply_rotary_pos_emb_interleave].
 [[nodiscard]] Ref rotate_even_odd(Tape& tape, const Ref& even, const Ref& odd, const Ref& cos, const Ref& sin);
 
+/// rotate_half: halves, or pairs, of which one part is negated.
+[[nodiscard]] Ref cross_halves(Tape& tape, const Ref& x);
+
 // kernels_indexer.cpp
 void sparse_mask(KernelCall& call);
+
+// kernels_streams.cpp
+void spread_streams(KernelCall& call);
+void collapse_streams(KernelCall& call);
+void mix_streams(KernelCall& call);
+/// x * rsqrt(x.float().square().mean(-1) + eps).to(x.dtype)
+[[nodiscard]] Ref unweighted_norm(Tape& tape, const Ref& x, std::int64_t rows);
+
+// kernels_compressed.cpp
+void compress(KernelCall& call);
+/// The bias of the windows' entries that DeepSeek-V4's indexer chooses.
+void entry_bias(KernelCall& call);
+[[nodiscard]] Ref weighted_norm(Tape& tape, Ref x, Ref weight, std::int64_t rows);
+/// The last `rotary_dim` of each `head_dim` dimensions, rotated in fp32 by tables of one angle for each pair.
+[[nodiscard]] Ref rotate_trailing(Tape& tape, const Ref& x, const Ref& cos, const Ref& sin, std::int64_t head_dim,
+                                  std::int64_t rotary_dim);
+void compressed_attention(KernelCall& call);
 
 // kernels_attention.cpp
 void no_mask(KernelCall& call);

@@ -228,7 +228,9 @@ void math_attention(KernelCall& call) {
 /// [transformers models/deberta_v2/modeling_deberta_v2.py DebertaV2Encoder.forward].
 void mask_of_products(KernelCall& call) {
     const std::int64_t pairs = pairs_of_mask(call);
-    call.out(0, call.tape.fresh(detail::checked_mul(call.extents.batch, pairs), dtype::fp32, "mask"));
+    // Ones are fp32, a padding mask is what the tokenizer makes.
+    const Dtype& type = call.extents.padding_mask ? dtype::int64 : dtype::fp32;
+    call.out(0, call.tape.fresh(detail::checked_mul(call.extents.batch, pairs), type, "mask"));
     if (call.op.outputs.size() > 1) call.out(1, call.tape.fresh(pairs, dtype::int64, "distances"));
 }
 
@@ -307,9 +309,10 @@ void sdpa_mask(KernelCall& call) {
     const bool always = form == AttentionForm::falcon || form == AttentionForm::indexed;
     if (!padded(call) && !windowed && !always) return;
     if (always && call.attributes().bias) return call.out(0, mask_with_alibi(call));
-    const std::int64_t rows = padded(call) ? call.extents.batch : 1;
+    // Chunks begin after the padding of each sequence [masking_utils.py chunked_overlay].
+    const bool each = padded(call) || (windowed && call.attributes().chunked);
     const std::int64_t pairs = pairs_of_mask(call);
-    const std::int64_t numel = detail::checked_mul(rows, pairs);
+    const std::int64_t numel = detail::checked_mul(each ? call.extents.batch : 1, pairs);
     const Ref window = call.tape.fresh(pairs, dtype::boolean, "window");
     const Ref causal = call.tape.fresh(pairs, dtype::boolean, "causal");
     call.out(0, call.tape.fresh(numel, dtype::boolean, "mask"));

@@ -4,6 +4,7 @@
 #include <cstdint>
 
 #include "stack/attention_parts.hpp"
+#include "stack/kernels.hpp"
 
 namespace membudget::kernel {
 
@@ -11,8 +12,9 @@ namespace {
 
 using ViewGradient = Tape::ViewGradient;
 
+/// query @ key.T: what a cache has concatenated lies head by head.
 Ref product(KernelCall& call, const Ref& a, const Ref& b, std::int64_t numel) {
-    Ref right = factor(call, b);
+    Ref right = factor(call, b, call.cached);
     Ref left = factor(call, a);
     return call.tape.matmul(std::move(left), std::move(right), numel);
 }
@@ -20,7 +22,7 @@ Ref product(KernelCall& call, const Ref& a, const Ref& b, std::int64_t numel) {
 /// probabilities @ value: the probabilities are contiguous.
 Ref context(KernelCall& call, const Ref& weights, const Ref& value) {
     Tape& tape = call.tape;
-    Ref right = factor(call, value);
+    Ref right = factor(call, value, call.cached);
     Ref left = tape.autocast() != nullptr ? tape.cast(weights, *tape.autocast()) : weights;
     return tape.matmul(std::move(left), std::move(right), call.numel(call.output_tensor(0)));
 }
@@ -286,6 +288,7 @@ bool run_eager_form(KernelCall& call) {
         case AttentionForm::blip:
         case AttentionForm::returned: returned(call); return true;
         case AttentionForm::cosine: cosine(call); return true;
+        case AttentionForm::compressed: compressed_attention(call); return true;
         case AttentionForm::mpnet: mpnet(call); return true;
     }
     return false;

@@ -100,13 +100,16 @@ Ref chosen_keys(Indexer& n) {
 
 /// What the attention makes of them [DeepseekV32Attention.forward]: another mask, of each sequence its own.
 void sparse_mask(KernelCall& call) {
+    if (call.attributes().rate > 0) return entry_bias(call);
     Indexer n(call);
     Tape& tape = call.tape;
-    const Ref keys = chosen_keys(n);
+    const bool before = call.attributes().chosen_before;
+    const std::int64_t count = detail::checked_mul(n.tokens, n.chosen);
+    const Ref keys = before ? Ref() : chosen_keys(n);
     Ref masked;
     {
         const Ref ones = tape.fresh(n.pairs, dtype::boolean, "ones");
-        const Ref ids = tape.fresh(keys.numel(), dtype::int64, "ids of keys");
+        const Ref ids = tape.fresh(count, dtype::int64, "ids of keys");
         masked = tape.fresh(n.pairs, dtype::boolean, "keys that are not chosen");
     }
     const Ref given = call.in(4);
@@ -115,6 +118,7 @@ void sparse_mask(KernelCall& call) {
     call.out(0, tape.fresh(n.pairs, type, "mask"));
     inverted.reset();
     call.hold_local(std::move(masked));
+    if (before) return;
     if (call.attributes().passed_on)
         call.return_beside(keys);
     else

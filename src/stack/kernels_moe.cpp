@@ -37,6 +37,11 @@ Ref add_expert_bias(Mixture& m, Ref out, const Ref& bias, const Ref& ids, Ref& s
     return m.tape.add_in_place(std::move(out), selected);
 }
 
+/// DeepSeek-V4 bounds both, in shared experts too [modeling_deepseek_v4.py DeepseekV4Experts._apply_gate].
+bool clamps(const Mixture& m) {
+    return m.a.router == RouterForm::deepseek_v4 || m.a.router == RouterForm::deepseek_v4_hashed;
+}
+
 /// act(gate) * up of the two halves of the projection.
 Ref gate_halves(Mixture& m, const Ref& both) {
     Tape& tape = m.tape;
@@ -60,6 +65,10 @@ Ref gate_halves(Mixture& m, const Ref& both) {
     }
     const std::int64_t halves[] = {half, half};
     const std::vector<Ref> parts = tape.chunk(both, halves);
+    if (clamps(m)) {
+        const Ref gate = clamp(tape, parts[0], Bounds::one), up = clamp(tape, parts[1], Bounds::both);
+        return tape.mul(apply_activation(tape, m.a.act, gate), up);
+    }
     const Ref active = apply_activation(tape, m.a.act, parts[0]);
     return tape.mul(active, parts[1]);
 }
@@ -198,6 +207,12 @@ Ref looped_experts(Mixture& m, const Ref& x, const Routing& routing) {
 /// The dense network that every token passes: down(act(gate(x)) * up(x)).
 Ref shared_expert(Mixture& m, const Ref& x) {
     Tape& tape = m.tape;
+    if (clamps(m)) {
+        const Ref gate = clamp(tape, m.next_linear(x, m.hidden, m.a.shared_width, m.a.shared_bias), Bounds::one);
+        const Ref up = clamp(tape, m.next_linear(x, m.hidden, m.a.shared_width, m.a.shared_bias), Bounds::both);
+        Ref product = tape.mul(apply_activation(tape, m.a.act, gate), up);
+        return m.next_linear(std::move(product), m.a.shared_width, m.hidden, m.a.shared_bias);
+    }
     Ref active = apply_activation(tape, m.a.act, m.next_linear(x, m.hidden, m.a.shared_width, m.a.shared_bias));
     Ref up = m.next_linear(x, m.hidden, m.a.shared_width, m.a.shared_bias);
     Ref product = tape.mul(std::move(active), std::move(up));

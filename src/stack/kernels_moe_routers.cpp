@@ -308,6 +308,23 @@ Routing route_gemma4(Mixture& m) {
     return made;
 }
 
+// models/deepseek_v4/modeling_deepseek_v4.py DeepseekV4TopKRouter, DeepseekV4HashRouter
+Routing route_deepseek_v4(Mixture& m) {
+    Tape& tape = m.tape;
+    Routing made;
+    made.logits = project(m, m.call.in(0));
+    Ref scores = tape.unary_saving_input(made.logits, "softplus");
+    scores = tape.unary_saving_output(std::move(scores), "sqrt");
+    Ref values;
+    if (m.a.router == RouterForm::deepseek_v4)
+        top_corrected(m, scores, values, made.ids);
+    else
+        top(m, scores, values, made.ids);
+    values = divide_by_sum(m, values);
+    made.weights = tape.mul_scalar(std::move(values));
+    return made;
+}
+
 // models/dbrx/modeling_dbrx.py DbrxRouter, DbrxFFN.route_tokens_to_experts
 Routing route_dbrx(Mixture& m) {
     Tape& tape = m.tape;
@@ -339,6 +356,7 @@ constexpr Row kRouters[] = {
     {RouterForm::cohere_sigmoid, route_cohere},   {RouterForm::ernie, route_ernie},
     {RouterForm::llama4, route_llama4},           {RouterForm::phimoe, route_phimoe},
     {RouterForm::dbrx, route_dbrx},               {RouterForm::gemma4, route_gemma4},
+    {RouterForm::deepseek_v4, route_deepseek_v4}, {RouterForm::deepseek_v4_hashed, route_deepseek_v4},
 };
 
 }  // namespace

@@ -158,6 +158,13 @@ void power(KernelCall& call) {
     call.out(0, tape.cast(output, x.dtype()));
 }
 
+/// DeepseekV4UnweightedRMSNorm, of heads that are transposed first.
+void unweighted(KernelCall& call) {
+    const std::int64_t heads = call.attributes().heads;
+    const auto gradient = heads > 1 ? Tape::ViewGradient::copy : Tape::ViewGradient::view;
+    call.out(0, unweighted_norm(call.tape, call.tape.view(call.in(0), gradient), norm_rows(call)));
+}
+
 void without_weight(KernelCall& call) {
     Tape& tape = call.tape;
     const Ref x = call.in(0);
@@ -224,6 +231,7 @@ void hf_rms_norm(KernelCall& call) {
         case NormStyle::t5: return t5(call);
         case NormStyle::no_weight: return without_weight(call);
         case NormStyle::power: return power(call);
+        case NormStyle::unweighted: return unweighted(call);
     }
 }
 

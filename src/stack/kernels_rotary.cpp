@@ -25,6 +25,8 @@ Ref cross(Tape& tape, const Ref& x) {
 
 }  // namespace
 
+Ref cross_halves(Tape& tape, const Ref& x) { return cross(tape, x); }
+
 Ref rotate(Tape& tape, const Ref& x, const Ref& cos, const Ref& sin) {
     const Ref straight = tape.mul(x, cos);
     Ref half = cross(tape, x);
@@ -248,6 +250,19 @@ void rotate_halves_promoted(KernelCall& call, const Ref& q, const Ref& k) {
     call.out(1, call.tape.cast(k_rotated, k.dtype()));
 }
 
+/// Phi, Persimmon, StableLM [models/phi/modeling_phi.py PhiAttention.forward]: both parts of both tensors are names
+/// of the attention's function, and both are rotated before either is concatenated.
+void rotate_halves_named(KernelCall& call, const Ref& q, const Ref& k) {
+    const std::array<Ref, 2> q_parts = cut(call, q);
+    const std::array<Ref, 2> k_parts = cut(call, k);
+    std::array<Ref, 2> q_joined{rotate(call.tape, q_parts[0], call.in(2), call.in(3)), q_parts[1]};
+    std::array<Ref, 2> k_joined{rotate(call.tape, k_parts[0], call.in(2), call.in(3)), k_parts[1]};
+    call.out(0, call.tape.cat(q_joined));
+    call.out(1, call.tape.cat(k_joined));
+    for (const auto* joined : {&q_joined, &k_joined})
+        for (const Ref& part : *joined) call.hold_local(part);
+}
+
 /// DINOv3 [models/dinov3_vit/modeling_dinov3_vit.py apply_rotary_pos_emb]: class and register tokens are split off,
 /// and concatenated again.
 void rotate_patches(KernelCall& call, const Ref& q, const Ref& k) {
@@ -330,6 +345,9 @@ void latent_expand(KernelCall& call) {
 }
 
 void hf_rotary(KernelCall& call) {
+    if (call.attributes().rotation == Rotation::trailing)
+        return call.out(0, rotate_trailing(call.tape, call.in(0), call.in(1), call.in(2), call.attributes().head_dim,
+                                           call.attributes().rotary_dim));
     if (call.op.outputs.size() == 1)  // before heads are transposed
         return call.out(0, rotate(call.tape, call.in(0), call.in(1), call.in(2)));
     const Rotation rotation = call.attributes().rotation;
@@ -358,6 +376,7 @@ void hf_rotary(KernelCall& call) {
     if (rotation == Rotation::sinusoids) return rotate_sinusoids(call, q, k);
     if (rotation == Rotation::halves_cast) return rotate_halves_cast(call, q, k);
     if (rotation == Rotation::halves_promoted) return rotate_halves_promoted(call, q, k);
+    if (rotation == Rotation::halves_named) return rotate_halves_named(call, q, k);
     if (rotation == Rotation::halves_wide) return rotate_halves_wide(call, q, k);
     if (rotation == Rotation::pairs_wide) return rotate_pairs_wide(call, q, k);
     call.out(0, rotate_part(call, q, call.in(2), call.in(3)));
@@ -446,7 +465,7 @@ void rotary_tables(KernelCall& call) {
         call.out(1, std::move(scaled));
         return;
     }
-    const bool halves = call.attributes().rotation != Rotation::chunks;
+    const bool halves = rotation != Rotation::chunks && rotation != Rotation::trailing;
     // emb = cat(freqs, freqs); cos = emb.cos() * scaling; sin likewise; both cast to the type of x.
     Ref half = tape.fresh(halves ? numel / 2 : numel, dtype::fp32, "frequencies");
     const Ref angles = halves ? tape.fresh(numel, dtype::fp32, "angles") : half;

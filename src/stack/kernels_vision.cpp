@@ -116,8 +116,10 @@ void average_pool(KernelCall& call) {
 }
 
 void ids(KernelCall& call) {
+    // Distances times slopes, of which MPT has a table [models/mpt/modeling_mpt.py build_mpt_alibi_tensor].
+    const Dtype& type = call.attributes().bias ? dtype::fp32 : dtype::int64;
     for (std::size_t i = 0; i < call.op.outputs.size(); ++i)
-        call.out(i, call.tape.fresh(call.numel(call.output_tensor(i)), dtype::int64, "ids"));
+        call.out(i, call.tape.fresh(call.numel(call.output_tensor(i)), type, "ids"));
 }
 
 namespace {

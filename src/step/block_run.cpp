@@ -270,8 +270,8 @@ void BlockRun::forward(std::vector<Event>& events, std::size_t begin, std::size_
     }
     if (end != block_.ops.size()) return;
     if (block_.output >= 0) output_alias_ = tape_.alias(tensors_[at(block_.output)]);
-    const bool kept = given_.beside_given && options_.keeps_arguments;
-    if (!options_.recompute && !kept) drop_beside(given_, events, context_.job.backend);
+    const bool kept = given_.beside_given && (options_.keeps_arguments || given_.beside_kept);
+    if (!options_.recompute && !kept && !returns_given()) drop_beside(given_, events, context_.job.backend);
 }
 
 void BlockRun::drop_beside(const BlockInput& input, std::vector<Event>& events, Backend backend) {
@@ -280,15 +280,20 @@ void BlockRun::drop_beside(const BlockInput& input, std::vector<Event>& events, 
                       {kNoOp, "result beside the output"}});
 }
 
+bool BlockRun::returns_given() const {
+    return given_.beside > 0 && std::any_of(block_.ops.begin(), block_.ops.end(),
+                                            [](const Op& op) { return op.attributes.chosen_before; });
+}
+
 void BlockRun::begin_reentrant_backward(std::vector<Event>& events) {
-    if (!result_) return;
-    const std::int64_t bytes = byte_count(result_.numel(), result_.dtype());
+    if (!result_ && !returns_given()) return;
+    const std::int64_t bytes = result_ ? byte_count(result_.numel(), result_.dtype()) : given_.beside;
     events.push_back({bytes, rounding_of(bytes, context_.job.backend), 1, -1,
                       context_.tape_terms.backward, {kNoOp, "zeros for an unused result"}});
 }
 
 void BlockRun::end_reentrant_backward(std::vector<Event>& events) {
-    if (!result_) return;
+    if (!result_ && !returns_given()) return;
     std::vector<Event> made;
     begin_reentrant_backward(made);
     for (Event& event : made) {
@@ -322,6 +327,13 @@ BlockInput BlockRun::hand_over_output() {
     next.term = tape_.term_of(output);
     next.owned = !tape_.hand_over(output);
     output.reset();
+    if (returns_given()) {
+        next.beside = given_.beside;
+        next.beside_term = given_.beside_term;
+        next.beside_given = given_.beside_given;
+        next.beside_kept = given_.beside_kept || options_.keeps_arguments;
+        return next;
+    }
     // Saved by a node, it costs nothing more and dies there.
     if (result_ && !options_.recompute) {
         next.beside_term = tape_.term_of(result_);

@@ -39,6 +39,7 @@ struct BlockInput {
     std::int64_t beside = 0;
     TermId beside_term = 0;
     bool beside_given = false;  ///< this block gets it, and so does its recomputation
+    bool beside_kept = false;   ///< a block before got it too, whose checkpoint keeps it for as long
 };
 
 /// A tensor of `Model::shared`, once its maker has run.
@@ -115,6 +116,8 @@ public:
     /// it ends [torch/csrc/autograd/python_function.cpp, materialize_grads].
     void begin_reentrant_backward(std::vector<Event>& events);
     void end_reentrant_backward(std::vector<Event>& events);
+    /// The block returns beside its output what it was given beside its input.
+    [[nodiscard]] bool returns_given() const;
     /// The output was only needed by the forward of a recomputation.
     void drop_output(std::vector<Event>& events);
     /// Drops what was allocated after the last tensor was saved: a forward that only recomputes stops

@@ -78,7 +78,8 @@ Tape::BoundaryGradient ModelPass::backward_visit(const Visit& visit, BlockRun* r
     again.drop_output(events);
     again.drop_input_name(events);
     again.drop_stored(stored_);
-    if (lazy && visit.recorded && visit.input->beside_given) BlockRun::drop_beside(*visit.input, events, job_.backend);
+    if (lazy && visit.recorded && visit.input->beside_given && !visit.input->beside_kept)
+        BlockRun::drop_beside(*visit.input, events, job_.backend);
     for (const std::size_t index : visit.last_reader_of) maker_of(index).drop_shared(events, index);
     if (!visit.input->requires_grad) result = {};
     return result;
@@ -107,6 +108,8 @@ Tape::BoundaryGradient ModelPass::backward_unit(const Group& group, Tape::Bounda
             nodes.push_back(node(Phase::backward, "recompute", visit.layer.block, std::move(recompute)));
             position(nodes.back());
         }
+        // A unit in which a later block is the first reader is simulated by itself; after its first block: see `backward`.
+        if (i > 0 && !stays()) drop_shared_of(group.visits[i], events);
         nodes.push_back(node(Phase::backward, "backward", visit.layer.block, std::move(events)));
         position(nodes.back());
     }
@@ -158,13 +161,11 @@ void ModelPass::backward(std::vector<StepNode>& out) {
     Tape::BoundaryGradient gradient;
     waiting_.shared.assign(model_.shared.size(), {});
     waiting_.tied.clear();
-    // What a reentrant region did not get by position stays as long as the loss does: see `is_argument`.
-    const bool stay = job_.checkpointing.enabled && job_.checkpointing.reentrant;
     for (std::size_t g = groups_.size(); g-- > 0;) {
         Visit& first = *visits_[groups_[g].visits.front()];
         const auto drop = [&] {
             std::vector<Event> freed;
-            if (!stay) drop_shared_of(g, freed);
+            if (!stays()) drop_shared_of(groups_[g].visits.front(), freed);
             if (!freed.empty()) out.push_back(node(Phase::backward, "backward", first.layer.block, std::move(freed)));
         };
         if (first.single) {

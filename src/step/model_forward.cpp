@@ -8,7 +8,7 @@ namespace {
 
 bool same(const BlockInput& a, const BlockInput& b) {
     return a.numel == b.numel && a.dtype == b.dtype && a.requires_grad == b.requires_grad &&
-           a.owned == b.owned && a.term == b.term && a.beside == b.beside;
+           a.owned == b.owned && a.term == b.term && a.beside == b.beside && a.beside_kept == b.beside_kept;
 }
 
 bool is_loss(OpKind kind) {
@@ -132,14 +132,18 @@ bool ModelPass::is_argument(std::size_t shared) const {
 }
 
 /// Whether a layer is the first to read a shared tensor that dies with its last reader: of all readers its
-/// backward is the last. Other copies are not like it.
+/// backward is the last. Other copies are not like it. So it is where a later layer of the unit is the first: what it
+/// lets go of is gone when the backward of those before it begins.
 bool ModelPass::reads_first(const Run& run) {
     bool first = false;
-    for (const Layer& layer : run.unit)
-        for (const Tensor& tensor : block(layer.block).tensors) {
+    for (std::size_t i = 0; i < run.unit.size(); ++i)
+        for (const Tensor& tensor : block(run.unit[i].block).tensors) {
             if (tensor.shared < 0) continue;
             const auto index = static_cast<std::size_t>(tensor.shared);
             if (maker_[index] < 0) continue;  // made here
+            const Layer& layer = run.unit[i];
+            first = first || (i > 0 && !met_[index]);
+            met_[index] = true;
             const bool dies = shared_[index].requires_grad || (layer.checkpointed && is_argument(index));
             if (!dies || read_[index]) continue;
             read_[index] = true;
@@ -241,7 +245,7 @@ void ModelPass::forward_end(std::size_t run_index, const BlockInput& last, std::
     rebind_shared(visits_.size() - 1, first);
     if (base_end == loss) note_makers(visits_.size() - 1);
     end_of_chain(names);
-    BlockRun::drop_beside(last, names, job_.backend);
+    if (!last.beside_kept) BlockRun::drop_beside(last, names, job_.backend);
     if (base_end < loss) end.run->forward(second, base_end, loss);
     note_makers(visits_.size() - 1);
     const int stem = visits_[static_cast<std::size_t>(chain_.stem)]->layer.block;
@@ -258,6 +262,7 @@ void ModelPass::forward(GradientMode mode, bool first_micro_batch, std::vector<S
     shared_.assign(model_.shared.size(), {});
     maker_.assign(model_.shared.size(), -1);
     read_.assign(model_.shared.size(), false);
+    met_.assign(model_.shared.size(), false);
     stored_.clear();
 
     BlockInput input;
@@ -334,10 +339,9 @@ void ModelPass::drop_name(std::size_t index, std::vector<Event>& events) {
 }
 
 std::size_t ModelPass::first_use(std::size_t shared) const {
-    for (std::size_t g = 0; g < groups_.size(); ++g)
-        for (const std::size_t index : groups_[g].visits)
-            if (visits_[index]->run->reads_shared(shared)) return g;
-    return groups_.size();
+    for (std::size_t index = 0; index < visits_.size(); ++index)
+        if (visits_[index]->run->reads_shared(shared)) return index;
+    return visits_.size();
 }
 
 /// Whether layers that outputs alone read have saved a shared tensor: it is there as long as those are kept.
@@ -353,9 +357,9 @@ bool ModelPass::outputs_refer_to(std::size_t shared) const {
     });
 }
 
-/// Backward has passed a group: what its blocks were the last to refer to of a stem's tensors is gone, and
+/// Backward has passed a block: what it was the last to refer to of a stem's tensors is gone, and
 /// with the stem itself what nobody read.
-void ModelPass::drop_shared_of(std::size_t group, std::vector<Event>& events) {
+void ModelPass::drop_shared_of(std::size_t passed, std::vector<Event>& events) {
     for (std::size_t i = 0; i < shared_.size(); ++i) {
         if (maker_[i] < 0 || shared_[i].requires_grad || model_.shared[i].held == Held::until_outputs_end ||
             is_argument(i) || outputs_refer_to(i))
@@ -363,11 +367,11 @@ void ModelPass::drop_shared_of(std::size_t group, std::vector<Event>& events) {
         const Visit& stem = *visits_[static_cast<std::size_t>(maker_[i])];
         if (!stem.single || block(stem.layer.block).input >= 0) continue;
         const std::size_t use = first_use(i);
-        const bool at_stem = visits_[groups_[group].visits.front()].get() == &stem;
+        const bool at_stem = visits_[passed].get() == &stem;
         const bool kept = std::any_of(visits_.begin(), visits_.end(), [&](const auto& visit) {
             return visit->layer.checkpointed && stores_rotated_by(block(visit->layer.block), i);
         });
-        if (kept ? at_stem : use == group || (use == groups_.size() && at_stem)) maker_of(i).drop_shared(events, i);
+        if (kept ? at_stem : use == passed || (use == visits_.size() && at_stem)) maker_of(i).drop_shared(events, i);
     }
 }
 
@@ -399,6 +403,16 @@ void ModelPass::end_of_forward(std::vector<StepNode>& out) {
     if (!job_.keep_logits) drop_outputs(Phase::loss, out);  // `del outputs`, before backward begins
 }
 
+/// The zeros that `is_leaf` tells of and their gradients, which the loss holds, as allocations.
+void ModelPass::leaves_of_graph(std::vector<Event>& events) const {
+    for (std::size_t i = 0; i < shared_.size(); ++i) {
+        if (maker_[i] < 0 || !is_leaf(i)) continue;
+        const std::int64_t bytes = byte_count(shared_[i].numel, *shared_[i].dtype);
+        for (const TermId term : {shared_[i].term, context_.tape_terms.backward})
+            events.push_back({bytes, rounding_of(bytes, job_.backend), 1, -1, term, {kNoOp, "leaves of the loss"}});
+    }
+}
+
 /// `outputs = model(...)` has returned: those of the pass before go.
 void ModelPass::carry_outputs(std::vector<StepNode>& out) {
     outputs_.clear();
@@ -421,6 +435,7 @@ void ModelPass::carry_outputs(std::vector<StepNode>& out) {
             outputs_.push_back({bytes, rounding_of(bytes, job_.backend), 1, -1, shared_[i].term,
                                 {kNoOp, "outputs of the step before"}});
         }
+    leaves_of_graph(outputs_);
     if (outputs_carried_) {
         std::vector<Event> freed = outputs_;
         for (Event& event : freed) {

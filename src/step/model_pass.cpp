@@ -88,7 +88,8 @@ void ModelPass::drop_loss(Phase phase, std::vector<StepNode>& out) {
     for (const Group& group : groups_)
         for (const std::size_t index : group.visits) {
             const Visit& visit = *visits_[index];
-            if (visit.single || !reentrant || !visit.layer.checkpointed || !visit.recorded || !visit.input->beside_given)
+            if (visit.single || !reentrant || !visit.layer.checkpointed || !visit.recorded || !visit.input->beside_given ||
+                visit.input->beside_kept)
                 continue;
             BlockRun::drop_beside(*visit.input, events, job_.backend);
             events.back().count = static_cast<std::int32_t>(group.count);

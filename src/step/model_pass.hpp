@@ -75,6 +75,8 @@ private:
     [[nodiscard]] bool is_argument(std::size_t shared) const;
     [[nodiscard]] bool goes_with_reader(std::size_t shared) const;
     [[nodiscard]] bool is_leaf(std::size_t shared) const;
+    /// What a reentrant region did not get by position stays as long as the loss does: see `is_argument`.
+    [[nodiscard]] bool stays() const { return job_.checkpointing.enabled && job_.checkpointing.reentrant; }
     [[nodiscard]] bool reads_first(const Run& run);
     void note_makers(std::size_t visit);
     void rebind_shared(std::size_t visit, std::vector<Event>& events);
@@ -82,11 +84,12 @@ private:
     void return_from_model(std::vector<Event>& events);
     void drop_name(std::size_t shared, std::vector<Event>& events);
     [[nodiscard]] bool outputs_refer_to(std::size_t shared) const;
-    void drop_shared_of(std::size_t group, std::vector<Event>& events);
+    void drop_shared_of(std::size_t visit, std::vector<Event>& events);
     void carry_outputs(std::vector<StepNode>& out);
+    void leaves_of_graph(std::vector<Event>& events) const;
     void end_of_forward(std::vector<StepNode>& out);
     void autocast_exits(std::vector<StepNode>& out);
-    /// The first group whose blocks read the shared tensor, or the number of groups.
+    /// The first visit that reads the shared tensor, or the number of visits.
     [[nodiscard]] std::size_t first_use(std::size_t shared) const;
     void backward_group(const Group& group, Tape::BoundaryGradient& gradient, std::vector<StepNode>& out);
     void backward_single(Visit& visit, Tape::BoundaryGradient& gradient, std::vector<StepNode>& out);
@@ -119,7 +122,8 @@ private:
     bool first_micro_batch_ = true;
     std::vector<SharedTensor> shared_;
     std::vector<int> maker_;                 ///< of each shared tensor: its visit; -1: not made
-    std::vector<bool> read_;                 ///< whether a layer has read it
+    std::vector<bool> read_;                 ///< whether a layer has read it that lets go of it
+    std::vector<bool> met_;                  ///< whether any layer has read it
     Chain chain_;
     WaitingGradients waiting_;
     std::vector<std::unique_ptr<Visit>> visits_;

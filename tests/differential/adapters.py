@@ -205,13 +205,11 @@ def configs_below(folder: Path, most: int) -> Iterator[tuple[str, str, dict[str,
 
 
 def comparable(config: dict[str, Any]) -> dict[str, Any]:
-    """The config with what `check_models.py` explains: the class as it is loaded, or as it was when published."""
+    """The config with what `check_models.py` explains: the class as it is loaded."""
     if config["model_type"] in ("t5", "mt5", "umt5"):
         return {**config, "tie_word_embeddings": True}
     if config["model_type"] in ("mistral3", "internvl"):
         return {"tie_word_embeddings": False, **config}
-    if config["model_type"] == "glm_moe_dsa":
-        return {**config, "indexer_types": ["full"] * config["num_hidden_layers"]}
     return config
 
 

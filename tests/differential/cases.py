@@ -272,6 +272,7 @@ def other_draws() -> list[dict[str, Any]]:
     """What draws of other seeds found, and this one's do not have."""
     dims = Dims(hidden=256, intermediate=704, layers=4, heads=8, kv_heads=1, vocab=2000, batch=2, seq=128, image=32)
     slow = OPTIMIZERS[2][1]
+    eager = {"attn_implementation": "eager"}
     mixed = {"autocast": "bfloat16", "attn_implementation": "eager", "optimizer": slow}
     forms = [
         ("falcon7", 0.0, {"attn_implementation": "sdpa"}),
@@ -282,6 +283,14 @@ def other_draws() -> list[dict[str, Any]]:
         ("t5-gated", 0.0, mixed | {"checkpointing": "reentrant"}),
         ("gpt2", 0.1, mixed | {"frozen": ["wte"]}),
         ("llava", 0.0, {"attn_implementation": "sdpa", "param_dtype": "bfloat16", "optimizer": slow}),
+        ("gpt-oss", 0.0, eager | {"checkpointing": "non_reentrant", "optimizer": slow}),
+        ("t5-gated", 0.0, eager | {"checkpointing": "non_reentrant", "accumulation": 2, "carry_outputs": True}),
+        ("mpt", 0.0, mixed | {"checkpointing": "reentrant", "padding_mask": True}),
+        ("bloom", 0.1, mixed | {"frozen": ["embed"]}),
+        ("deberta-v2", 0.0, eager | {"checkpointing": "non_reentrant", "padding_mask": True, "optimizer": slow}),
+        ("mpt", 0.0, eager | {"use_cache": True, "optimizer": slow}),
+        ("gptj", 0.0, eager | {"use_cache": True, "optimizer": slow}),
+        ("gpt-neo", 0.0, eager | {"use_cache": True, "optimizer": slow}),
     ]
     return [
         {"name": f"other-{number}"} | make_case(architecture, Dims(**(vars(dims) | {"dropout": dropout})), training)

@@ -143,12 +143,6 @@ EXPLAINED = (
         "files hold the convolution in three parts, which no rule of names says",
         tensors=lambda _, theirs: dataclasses.replace(theirs, stored=None),
     ),
-    Explained(
-        r"^GlmMoeDsaForCausalLM$",
-        "counted with an indexer in every layer, as the class was when the configs were published; "
-        "a note of the report says what sharing saves",
-        config=lambda config: {**config, "indexer_types": ["full"] * config["num_hidden_layers"]},
-    ),
 )
 
 

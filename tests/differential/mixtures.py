@@ -145,6 +145,24 @@ def indexed() -> Config:
     return config | {"index_n_heads": 2, "index_head_dim": 48, "index_topk": 96, "rope_parameters": PLAIN, "n_group": 1, "topk_group": 1}
 
 
+def shared_choice() -> Config:
+    """The same, where two of four layers use the choice of an earlier one."""
+    layers = {"num_hidden_layers": 4, "mlp_layer_types": ["dense", "sparse", "sparse", "sparse"]}
+    return indexed() | layers | {"indexer_types": ["full", "shared", "shared", "full"]}
+
+
+def deepseek_v4() -> Config:
+    """Several residual streams; a window, keys that an indexer chooses, keys of many tokens; experts by a hash."""
+    latent = {"q_lora_rank": 128, "o_groups": 2, "o_lora_rank": 64, "qk_rope_head_dim": 16}
+    index = {"index_n_heads": 2, "index_head_dim": 32, "index_topk": 8, "sliding_window": WINDOW}
+    words = ["sliding", "compressed_sparse", "heavily_compressed"]
+    config = base(head_dim=64, n_routed_experts=8, num_experts_per_tok=2, moe_intermediate_size=176)
+    del config["intermediate_size"], config["num_key_value_heads"]
+    layers = {"layer_types": [f"{word}_attention" for word in words], "mlp_layer_types": ["hash_moe", "moe", "moe"]}
+    rates = {"compressed_sparse_attention": 4, "heavily_compressed_attention": 32}
+    return config | latent | index | layers | {"compress_rates": rates, "hc_sinkhorn_iters": 4}
+
+
 def gemma4() -> Config:
     """Wider heads without a window, whose keys are values too; without inputs of each layer."""
     config = base(head_dim=48, global_head_dim=64, num_global_key_value_heads=1, attention_k_eq_v=True)
@@ -181,6 +199,8 @@ CLASSES: dict[str, tuple[str, Callable[[], Config]]] = {
     "dbrx": ("DbrxForCausalLM", dbrx),
     "deepseek-v32": ("DeepseekV32ForCausalLM", indexed),
     "glm-moe-dsa": ("GlmMoeDsaForCausalLM", indexed),
+    "glm-moe-dsa-shared": ("GlmMoeDsaForCausalLM", shared_choice),
+    "deepseek-v4": ("DeepseekV4ForCausalLM", deepseek_v4),
     "gemma4": ("Gemma4ForCausalLM", gemma4),
     "gemma4-moe": ("Gemma4ForCausalLM", gemma4_moe),
     "olmoe-clip": ("OlmoeForCausalLM", lambda: base(num_experts=8, num_experts_per_tok=2, clip_qkv=8.0)),
@@ -210,7 +230,12 @@ FORMS: list[dict[str, Any]] = [
 # own ways.
 REENTRANT = {"batch": 3, "seq": 128, "checkpointing": "reentrant", "autocast": "bfloat16", "keep_outputs": True}
 LAZY = {"batch": 1, "seq": 192, "checkpointing": "non_reentrant", "attn_implementation": "eager", "accumulation": 2}
-BETWEEN_LAYERS: dict[str, list[dict[str, Any]]] = {"glm-moe-dsa": [REENTRANT, LAZY], "gemma4-moe": [LAZY]}
+BETWEEN_LAYERS: dict[str, list[dict[str, Any]]] = {
+    "glm-moe-dsa": [REENTRANT, LAZY],
+    "glm-moe-dsa-shared": [REENTRANT, LAZY],
+    "gemma4-moe": [LAZY],
+    "deepseek-v4": [REENTRANT, {"batch": 2, "seq": 91, "padding_mask": True, "accumulation": 2}, {"batch": 1, "seq": 128}],
+}
 
 
 def experts(count: int, **more: Any) -> Config:
@@ -251,14 +276,16 @@ def mixtures() -> list[dict[str, Any]]:
             if name == "hunyuan-moe" and number > 1:
                 continue
             training = COMMON | training
-            if name == "mimo-v2-flash":  # there is no other
+            if name in ("mimo-v2-flash", "deepseek-v4"):  # there is no other
                 training["attn_implementation"] = "eager"
             # The class fails under autocast on the CPU: its experts are added to a sum of another type.
             if name == "dbrx" and "autocast" in training:
                 continue
             if "lora" in training and name == "dbrx":
                 training["lora"] = training["lora"] | {"target_modules": ["Wqkv", "out_proj"]}
-            if "lora" in training and name in ("glm4-moe-lite", "deepseek-v32", "glm-moe-dsa"):
+            if "lora" in training and name == "deepseek-v4":
+                training["lora"] = training["lora"] | {"target_modules": ["q_a_proj", "o_b_proj"]}
+            if "lora" in training and name in ("glm4-moe-lite", "deepseek-v32", "glm-moe-dsa", "glm-moe-dsa-shared"):
                 training["lora"] = training["lora"] | {"target_modules": ["q_b_proj", "o_proj"]}
             case = {"architecture": name, "model": model, "config": config()}
             cases.append({"name": f"{name}-{number}", **case, "training": training})

@@ -358,7 +358,7 @@ FAMILIES = (
         "glm_moe_dsa",
         "GlmMoeDsaForCausalLM",
         {**MLA, "index_n_heads": 2, "index_head_dim": 16, "index_topk": 8},
-        {"index_n_heads": [4], "q_lora_rank": [16], "n_routed_experts": [8], **BIAS, **TIED},
+        {"index_n_heads": [4], "q_lora_rank": [16], "n_routed_experts": [8], "index_topk_freq": [2], **BIAS, **TIED},
     ),
     Family("minimax_m2", "MiniMaxM2ForCausalLM", {**MOE, "num_local_experts": 4, "head_dim": 16}, {**HEADS, **TIED}),
     Family(
