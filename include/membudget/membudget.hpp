@@ -97,6 +97,10 @@ struct AdvisedEstimate {
 [[nodiscard]] Result<AdvisedEstimate> advised_estimate(const Document& document,
                                                        const std::optional<Bytes>& budget = std::nullopt,
                                                        BookOptions options = {});
+/// The same on a team that is there already.
+[[nodiscard]] Result<AdvisedEstimate> advised_estimate(const Document& document, Team& team,
+                                                       const std::optional<Bytes>& budget = std::nullopt,
+                                                       BookOptions options = {});
 
 /// Name and version of this program.
 [[nodiscard]] std::string_view version();

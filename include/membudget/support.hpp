@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <functional>
+#include <memory>
 #include <span>
 #include <stdexcept>
 #include <string>
@@ -180,9 +181,22 @@ constexpr bool names_are_unique(const Row (&rows)[N]) {
     return true;
 }
 
-/// Calls `work(i)` once for every i < count, in no order, on a few threads where the machine has them.
-/// Calls must not depend on each other. Of the exceptions that they throw, the one of the least i is
-/// thrown again after all have ended.
-void for_each_index(std::size_t count, const std::function<void(std::size_t)>& work);
+/// A few threads that wait for work, as many as the machine runs at once. To start one takes longer than the
+/// work of many a job: a team is made before there is anything to do.
+class Team {
+public:
+    Team();
+    ~Team();
+    Team(const Team&) = delete;
+    Team& operator=(const Team&) = delete;
+
+    /// Calls `work(i)` once for every i < count, begun in that order, here and on the team's threads. Of the
+    /// exceptions that the calls throw, the one of the least i is thrown again after all have ended.
+    void for_each_index(std::size_t count, const std::function<void(std::size_t)>& work);
+
+private:
+    struct Shared;
+    std::shared_ptr<Shared> shared_;
+};
 
 }  // namespace membudget

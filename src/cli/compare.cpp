@@ -34,9 +34,9 @@ struct Compared {
 };
 
 /// Adds the job of `document`, or says why there is none.
-Diagnostics add_job(std::deque<Compared>& jobs, ReportData& data, const Document& document,
+Diagnostics add_job(std::deque<Compared>& jobs, ReportData& data, Team& team, const Document& document,
                     std::string name, const std::optional<Bytes>& capacity, bool counts) {
-    auto result = advised_estimate(document, capacity);
+    auto result = advised_estimate(document, team, capacity);
     if (!result) return result.errors();
     jobs.push_back({document, std::move(result->estimate), counts});
     data.reports.push_back({std::move(name), &jobs.back().estimate,
@@ -48,13 +48,14 @@ Diagnostics add_job(std::deque<Compared>& jobs, ReportData& data, const Document
 Diagnostics add_jobs(std::deque<Compared>& jobs, ReportData& data, const Options& options,
                      const std::optional<Bytes>& capacity) {
     Diagnostics errors;
+    Team team;
     for (const std::string& file : options.specs) {
         const auto document = options.job.read(file);
         if (!document) {
             errors.take(document.errors());
             continue;
         }
-        Diagnostics own = add_job(jobs, data, *document, display_name(*document), capacity, true);
+        Diagnostics own = add_job(jobs, data, team, *document, display_name(*document), capacity, true);
         const bool usable = own.empty();
         errors.take(options.job.blame(own, *document));
         if (options.specs.size() > 1 || !usable) continue;
@@ -64,7 +65,7 @@ Diagnostics add_jobs(std::deque<Compared>& jobs, ReportData& data, const Options
         if (names.empty() && !options.baseline) names = scenario_names(*document);
         for (const std::string& name : names) {
             const auto changed = with_scenario(*document, name);
-            errors.take(changed ? add_job(jobs, data, *changed, name, capacity, false)
+            errors.take(changed ? add_job(jobs, data, team, *changed, name, capacity, false)
                                 : changed.errors());
         }
     }

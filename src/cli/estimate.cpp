@@ -66,9 +66,10 @@ ExitCode run_estimate(Arguments arguments, Streams& streams) {
                             session.lists_rows() ? Formulas::all : Formulas::none};
     const auto capacity = options.judge.capacity();
     if (!capacity) return session.fail(capacity.errors());
+    Team team;  // its threads start while the file is read
     const auto document = read(options);
     if (!document) return session.fail(document.errors());
-    auto result = options.job.advised_estimate(*document, *capacity, books);
+    auto result = options.job.advised_estimate(*document, team, *capacity, books);
     if (!result) return session.fail(result.errors());
 
     ReportData data;

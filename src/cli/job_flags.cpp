@@ -136,9 +136,9 @@ Result<Estimate> JobFlags::estimate(const Document& document) const {
     return out;
 }
 
-Result<AdvisedEstimate> JobFlags::advised_estimate(const Document& document, const std::optional<Bytes>& capacity,
-                                                   BookOptions options) const {
-    auto out = membudget::advised_estimate(document, capacity, options);
+Result<AdvisedEstimate> JobFlags::advised_estimate(const Document& document, Team& team,
+                                                   const std::optional<Bytes>& capacity, BookOptions options) const {
+    auto out = membudget::advised_estimate(document, team, capacity, options);
     if (!out) return blame(out.errors(), document);
     return out;
 }

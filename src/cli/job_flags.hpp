@@ -25,7 +25,7 @@ public:
     /// `estimate` of a document that has the flags applied, its mistakes blamed.
     [[nodiscard]] Result<Estimate> estimate(const Document& document) const;
     /// `advised_estimate`, likewise.
-    [[nodiscard]] Result<AdvisedEstimate> advised_estimate(const Document& document,
+    [[nodiscard]] Result<AdvisedEstimate> advised_estimate(const Document& document, Team& team,
                                                            const std::optional<Bytes>& capacity,
                                                            BookOptions options) const;
     /// Names the flag instead of the file where a flag brought the mistake, and tells which flag

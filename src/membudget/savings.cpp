@@ -149,11 +149,18 @@ private:
 
 std::vector<TechniqueSaving> technique_savings(const Document& document, const Estimate& estimate) {
     Trials trials(document, estimate.job);
-    for_each_index(trials.count(), [&](std::size_t i) { trials.run(i, [&] { return &estimate.ledger; }); });
+    Team team;
+    team.for_each_index(trials.count(), [&](std::size_t i) { trials.run(i, [&] { return &estimate.ledger; }); });
     return trials.take();
 }
 
 Result<AdvisedEstimate> advised_estimate(const Document& document, const std::optional<Bytes>& budget,
+                                         BookOptions options) {
+    Team team;
+    return advised_estimate(document, team, budget, options);
+}
+
+Result<AdvisedEstimate> advised_estimate(const Document& document, Team& team, const std::optional<Bytes>& budget,
                                          BookOptions options) {
     try {
         auto job = checked_job(document);
@@ -162,7 +169,7 @@ Result<AdvisedEstimate> advised_estimate(const Document& document, const std::op
         std::latch made(1);
         Trials trials(document, *job);
         // The ledger is begun first: whoever waits for it knows that a thread is at it.
-        for_each_index(1 + trials.count(), [&](std::size_t i) {
+        team.for_each_index(1 + trials.count(), [&](std::size_t i) {
             if (i > 0) {
                 trials.run(i - 1, [&]() -> const Ledger* {
                     made.wait();
