@@ -146,6 +146,7 @@ struct BackwardStep {
     enum class Kind : std::uint8_t {
         temp,        ///< allocate a transient
         drop,        ///< free transient `index`
+        leave,       ///< transient `index` is a gradient that waits for a node of another tape
         grad,        ///< allocate the gradient of edge `index`
         grad_view,   ///< the same, handed on as a view of it (transposed)
         pass,        ///< hand the gradient of the output on to edge `index`
@@ -339,6 +340,10 @@ public:
     /// How many events backward had written when it first needed a saved tensor, counted in the list
     /// that `record_to` set: recomputation begins there.
     [[nodiscard]] std::size_t first_unpack() const { return first_unpack_; }
+    /// The gradients that nodes have left for other tapes, which `seed` them; all of one size. The last one, and
+    /// how many.
+    [[nodiscard]] BoundaryGradient left() const { return left_; }
+    [[nodiscard]] std::int64_t left_count() const { return left_count_; }
     /// Runs all nodes, the latest first. Frees saved tensors as nodes finish.
     void backward();
     /// What refers to the nodes that backward does not reach is gone: their saved tensors go.
@@ -443,6 +448,8 @@ private:
     bool unreached_ = false;
     std::size_t last_save_ = 0;
     std::size_t first_unpack_ = 0;
+    BoundaryGradient left_;
+    std::int64_t left_count_ = 0;
     bool hooked_ = false;
     bool unpacked_ = false;
     const Dtype* autocast_ = nullptr;
@@ -472,6 +479,8 @@ public:
     /// Allocates a transient in backward; returns its number for `drop`.
     std::int16_t temp(std::int64_t bytes, const char* what);
     void drop(std::int16_t temp);
+    /// The transient is the gradient of a tensor that another tape has made: see `Tape::left`.
+    void leave(std::int16_t temp);
     /// Here the node's function returns; see `BackwardStep::Kind::returned`.
     void returned();
     void grad(std::size_t input, const char* what = "grad input");

@@ -257,6 +257,10 @@ void Tape::NodeBuilder::drop(std::int16_t temp) {
     if (active_) add_step({BackwardStep::Kind::drop, temp, 0, ""});
 }
 
+void Tape::NodeBuilder::leave(std::int16_t temp) {
+    if (active_) add_step({BackwardStep::Kind::leave, temp, 0, ""});
+}
+
 void Tape::NodeBuilder::returned() {
     if (active_) add_step({BackwardStep::Kind::returned, 0, 0, ""});
 }
@@ -469,6 +473,15 @@ void Tape::run_node(const Node& node) {
             case BackwardStep::Kind::drop:
                 release(temps_[static_cast<std::size_t>(step.index)]);
                 break;
+            case BackwardStep::Kind::leave: {
+                const std::int32_t storage = temps_[static_cast<std::size_t>(step.index)];
+                rename_storage(storage, terms_.backward, kBoundaryGradient);
+                storages_[at(storage)].owned = false;
+                left_ = {true, false, storages_[at(storage)].bytes, terms_.backward};
+                ++left_count_;
+                release(storage);
+                break;
+            }
             case BackwardStep::Kind::grad:
             case BackwardStep::Kind::grad_view: {
                 const Edge& edge = edge_at(step.index);

@@ -29,7 +29,7 @@ namespace {
 
 /// loss + coefficient * load_balancing_loss_func(routers' logits): layer by layer a softmax, which its gradient
 /// wants, and sums over the tokens [models/mixtral/modeling_mixtral.py load_balancing_loss_func]. The gradients of
-/// the logits, which wait for the backward pass of their layers, are booked while the loss's own runs.
+/// the logits wait for the backward pass of their layers.
 Ref with_router_loss(KernelCall& call, const Ref& loss) {
     Tape& tape = call.tape;
     const OpAttributes& a = call.attributes();
@@ -48,7 +48,7 @@ Ref with_router_loss(KernelCall& call, const Ref& loss) {
         const Ref ids = tape.fresh(chosen, dtype::int64, "expert ids");
         if (tape.grad_enabled()) gradients.push_back(node.temp(byte_count(numel, type), "grad of router logits"));
     }
-    for (const std::int16_t gradient : gradients) node.drop(gradient);
+    for (const std::int16_t gradient : gradients) node.leave(gradient);
     node.finish(auxiliary);
     return tape.add(loss, tape.mul_scalar(tape.mean(std::move(auxiliary), 1)));
 }

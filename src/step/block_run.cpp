@@ -172,7 +172,10 @@ void BlockRun::run_op(std::size_t index) {
     const bool forgets = checkpointing.enabled && checkpointing.every == 1 && !checkpointing.first;
     tape_.set_grad_enabled(records && op.reader != Reader::nobody && !(forgets && op.within_layer && op.reader == Reader::outputs));
     tape_.set_unreached(op.reader == Reader::outputs);
+    const std::size_t kept_before = kept_.size();
     job.kernel(op.kind).run(call);
+    if (op.attributes.keeps_logits && kept_.size() > kept_before && kept_.back().requires_grad())
+        routers_.push_back(tape_.alias(kept_.back()));
     tape_.set_grad_enabled(records);
     if (op.attributes.stored) store(op);
     if (options_.recompute) kept_.clear();  // the outputs have what the first forward made
@@ -481,7 +484,9 @@ Tape::BoundaryGradient BlockRun::backward(std::vector<Event>& events, Tape::Boun
     tape_.record_to(&events);
     events.reserve(events.size() + kEventsPerOp * block_.ops.size());
     seed(of_output, waiting);
+    for (const Ref& logits : routers_) tape_.seed(logits, waiting.router);
     tape_.backward();
+    if (tape_.left_count() > 0) waiting.router = tape_.left();
     arguments_.clear();
     if (options_.reentrant) drop_leaf_gradients(events, waiting);
     take_gradients(waiting);

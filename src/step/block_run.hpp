@@ -55,6 +55,7 @@ struct SharedTensor {
 struct WaitingGradients {
     std::vector<Tape::BoundaryGradient> shared;  ///< by index of `Model::shared`
     std::map<std::string, Tape::BoundaryGradient, std::less<>> tied;  ///< by the parameter's full name
+    Tape::BoundaryGradient router;  ///< of each router's logits, from a loss that they have joined
     friend bool operator==(const WaitingGradients&, const WaitingGradients&) = default;
 };
 
@@ -99,6 +100,9 @@ public:
     /// A dictionary that all layers get loses the keys and values of this one.
     void drop_stored(std::vector<Event>& events);
     /// What kernels have made outputs of the model (`outputs.logits`) goes.
+    /// Routers whose logits take a gradient in, and gradients that this block has left for such.
+    [[nodiscard]] std::int64_t routers() const { return static_cast<std::int64_t>(routers_.size()); }
+    [[nodiscard]] std::int64_t left_for_routers() const { return tape_.left_count(); }
     void drop_kept(std::vector<Event>& events);
     /// What the outputs of the model refer to, as allocations: logits, cached keys and values.
     void outputs(std::vector<Event>& events) const;
@@ -182,6 +186,7 @@ private:
     /// Locals of functions, with the number of ops after which the function returns.
     std::vector<std::pair<Ref, std::size_t>> locals_;
     std::vector<Ref> kept_;
+    std::vector<Ref> routers_;       ///< aliases for the gradients of their logits
     std::vector<Ref> stored_;        ///< in a dictionary of the model's
     std::vector<Ref> arguments_;     ///< a reentrant region's gradients, until its backward returns
     Ref input_name_;

@@ -26,6 +26,7 @@ Tape::BoundaryGradient ModelPass::backward_visit(const Visit& visit, BlockRun* r
     if (!visit.layer.checkpointed) {
         communication_.before_backward(layer, events);
         const auto result = run->backward(events, gradient, waiting_);
+        routers_of_unit_ += run->routers();
         end_of_block(layer, *run, events);
         return result;
     }
@@ -68,6 +69,7 @@ Tape::BoundaryGradient ModelPass::backward_visit(const Visit& visit, BlockRun* r
         recompute.insert(recompute.begin(), zeros.begin(), zeros.end());
     }
     auto result = again.backward(events, gradient, waiting_);
+    routers_of_unit_ += again.routers();
     if (!lazy) again.end_reentrant_backward(events);
     if (lazy) {
         const auto unpack = events.begin() + static_cast<std::ptrdiff_t>(again.first_unpack());
@@ -127,11 +129,13 @@ void ModelPass::backward_group(const Group& group, Tape::BoundaryGradient& gradi
         rest.count = group.count - done;
         const std::int64_t reduction = communication_.waiting();
         const WaitingGradients waiting = waiting_;
+        routers_of_unit_ = 0;
         const Tape::BoundaryGradient after = backward_unit(rest, gradient, unit.children, fresh);
         fresh = false;
         const bool alike = after == gradient && waiting == waiting_ && reduction == communication_.waiting();
         unit.repeat = alike ? group.count - done : 1;
         done += unit.repeat;
+        routers_waiting_ -= detail::checked_mul(routers_of_unit_, unit.repeat);
         gradient = after;
         out.push_back(std::move(unit));
     }
@@ -145,6 +149,7 @@ void ModelPass::backward_single(Visit& visit, Tape::BoundaryGradient& gradient, 
     if (begins) communication_.begin_backward(first_micro_batch_, events);
     communication_.before_backward(one, events);
     gradient = visit.run->backward(events, gradient, waiting_);
+    routers_waiting_ += visit.run->left_for_routers();
     // FSDP's root group has no input that needs a gradient: its reduction waits for the end
     // [torch/distributed/fsdp/_fully_shard/_fsdp_state.py _root_post_backward_final_callback].
     if (!communication_.keeps_root()) end_of_block(one, *visit.run, events);
@@ -161,6 +166,8 @@ void ModelPass::backward(std::vector<StepNode>& out) {
     Tape::BoundaryGradient gradient;
     waiting_.shared.assign(model_.shared.size(), {});
     waiting_.tied.clear();
+    waiting_.router = {};
+    routers_waiting_ = 0;
     for (std::size_t g = groups_.size(); g-- > 0;) {
         Visit& first = *visits_[groups_[g].visits.front()];
         const auto drop = [&] {
@@ -178,6 +185,12 @@ void ModelPass::backward(std::vector<StepNode>& out) {
             drop();
         }
     }
+    if (routers_waiting_ <= 0) return;
+    // Logits of frozen layers take no gradient in: the loss makes none for them. Its node booked one all the same.
+    std::vector<Event> rest(static_cast<std::size_t>(routers_waiting_),
+                            {-waiting_.router.bytes, -rounding_of(waiting_.router.bytes, job_.backend), 1, -1,
+                             waiting_.router.term, {kNoOp, "gradient between blocks"}});
+    out.push_back(node(Phase::backward, "backward", head_block(), std::move(rest)));
 }
 
 }  // namespace membudget

@@ -126,6 +126,8 @@ private:
     std::vector<bool> met_;                  ///< whether any layer has read it
     Chain chain_;
     WaitingGradients waiting_;
+    std::int64_t routers_waiting_ = 0;       ///< gradients of routers' logits that no layer has taken in yet
+    std::int64_t routers_of_unit_ = 0;       ///< those that the unit under way has taken in
     std::vector<std::unique_ptr<Visit>> visits_;
     std::vector<Group> groups_;
     std::vector<Event> outputs_;
