@@ -149,6 +149,14 @@ void Resolver::unsupported() {
     refuse(p.expert.value_or(1) > 1, "/parallelism/expert", "expert parallelism is");
     refuse(p.sequence_parallel.value_or(false), "/parallelism/sequence_parallel", "sequence parallelism is");
     refuse(p.schedule.has_value(), "/parallelism/schedule", "pipeline schedules are");
+    if (job_.model == nullptr) return;
+    std::int64_t longest = 0;  // of the windows that become one key
+    for (const Block& block : job_.model->blocks)
+        for (const Op& op : block.ops)
+            if (op.kind == OpKind::compress) longest = std::max(longest, op.attributes.rate);
+    refuse(longest > 0 && job_.use_cache, "/training/use_cache", "a cache of the keys of windows is");
+    refuse(job_.extents.sequence < longest, "/training/sequence_length",
+           fmt::format("a sequence shorter than a window of {} tokens, whose weights get no gradient then, is", longest));
 }
 
 }  // namespace membudget
