@@ -97,5 +97,9 @@ void cosine(KernelCall& call);
 /// Runs the function of a class that writes attention out by itself; false when it has none for an
 /// eager kernel.
 bool run_eager_form(KernelCall& call);
+/// Scores beside a learned one per head, the op's first parameter, in the wider type of both.
+[[nodiscard]] Ref with_sinks(KernelCall& call, const Ref& scores, std::int64_t rows);
+/// `scores - scores.max(dim=-1, keepdim=True).values`.
+[[nodiscard]] Ref less_row_maximum(Tape& tape, const Ref& scores, std::int64_t rows);
 
 }  // namespace membudget::kernel

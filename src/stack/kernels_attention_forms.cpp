@@ -226,35 +226,9 @@ void gpt_oss(KernelCall& call) {
     scores = tape.mul_scalar(scores);
     if (has_mask(call)) scores = tape.add(scores, call.in(3));
     const bool has_sinks = call.parameters() > 0;
-    Ref combined;
-    if (has_sinks) {
-        const Ref sinks = tape.view(call.parameter(0));
-        // cat promotes; the sinks' gradient is summed from its column.
-        const Dtype& type = scores.dtype().bits < sinks.dtype().bits ? sinks.dtype() : scores.dtype();
-        combined = tape.fresh(numel + rows, type, "scores and sinks");
-        Tape::NodeBuilder node(tape, "cat", {&scores, &sinks});
-        if (&scores.dtype() == &type)
-            node.pass_view(0);
-        else
-            node.grad(0, "grad cast back");
-        node.grad(1, "grad of sinks");
-        node.finish(combined);
-    } else {
-        combined = scores;
-    }
+    Ref combined = has_sinks ? with_sinks(call, scores, rows) : scores;
     if (a.form == AttentionForm::mimo) scores.reset();  // one name for all of them
-    {
-        const Ref maximum = [&] {
-            const Ref ids = tape.fresh(rows, dtype::int64, "position of the maximum");
-            Ref values = tape.fresh(rows, combined.dtype(), "maximum");
-            Tape::NodeBuilder node(tape, "max", {&combined});
-            node.save(ids);
-            node.grad(0, "scattered grad");
-            node.finish(values);
-            return values;
-        }();
-        combined = tape.sub(combined, maximum);
-    }
+    combined = less_row_maximum(tape, combined, rows);
     Ref probabilities = tape.softmax(combined, combined.dtype());
     Ref kept = has_sinks ? tape.slice(probabilities, numel) : probabilities;
     kept = drop_probabilities(call, std::move(kept));
@@ -268,6 +242,34 @@ void gpt_oss(KernelCall& call) {
 }
 
 }  // namespace
+
+Ref with_sinks(KernelCall& call, const Ref& scores, std::int64_t rows) {
+    Tape& tape = call.tape;
+    const Ref sinks = tape.view(call.parameter(0));
+    // cat promotes; the sinks' gradient is summed from its column.
+    const Dtype& type = scores.dtype().bits < sinks.dtype().bits ? sinks.dtype() : scores.dtype();
+    Ref combined = tape.fresh(scores.numel() + rows, type, "scores and sinks");
+    Tape::NodeBuilder node(tape, "cat", {&scores, &sinks});
+    if (&scores.dtype() == &type)
+        node.pass_view(0);
+    else
+        node.grad(0, "grad cast back");
+    node.grad(1, "grad of sinks");
+    node.finish(combined);
+    return combined;
+}
+
+Ref less_row_maximum(Tape& tape, const Ref& scores, std::int64_t rows) {
+    const Ref ids = tape.fresh(rows, dtype::int64, "position of the maximum");
+    Ref maximum = tape.fresh(rows, scores.dtype(), "maximum");
+    {
+        Tape::NodeBuilder node(tape, "max", {&scores});
+        node.save(ids);
+        node.grad(0, "scattered grad");
+        node.finish(maximum);
+    }
+    return tape.sub(scores, std::move(maximum));
+}
 
 bool run_eager_form(KernelCall& call) {
     switch (call.attributes().form) {

@@ -258,32 +258,6 @@ void entry_bias(KernelCall& call) {
 
 namespace {
 
-/// Scores beside a learned one per head, from which the row's maximum is taken off (eager_attention_forward).
-Ref probabilities_of(KernelCall& call, const Ref& scores, std::int64_t rows) {
-    Tape& tape = call.tape;
-    const Ref sinks = tape.view(call.parameter(0));
-    const Dtype& type = scores.dtype().bits < sinks.dtype().bits ? sinks.dtype() : scores.dtype();
-    Ref combined = tape.fresh(scores.numel() + rows, type, "scores and sinks");
-    {
-        Tape::NodeBuilder node(tape, "cat", {&scores, &sinks});
-        if (&scores.dtype() == &type)
-            node.pass_view(0);
-        else
-            node.grad(0, "grad cast back");
-        node.grad(1, "grad of sinks");
-        node.finish(combined);
-    }
-    const Ref ids = tape.fresh(rows, dtype::int64, "position of the maximum");
-    Ref maximum = tape.fresh(rows, type, "maximum");
-    {
-        Tape::NodeBuilder node(tape, "max", {&combined});
-        node.save(ids);
-        node.grad(0, "scattered grad");
-        node.finish(maximum);
-    }
-    return tape.sub(std::move(combined), std::move(maximum));
-}
-
 /// softmax(q @ k.T) @ v, for all heads of the one key.
 Ref attend(KernelCall& call, const Ref& query, const Ref& kv, const Ref& mask) {
     Tape& tape = call.tape;
@@ -306,7 +280,7 @@ Ref attend(KernelCall& call, const Ref& query, const Ref& kv, const Ref& mask) {
     }
     scores = tape.mul_scalar(std::move(scores));
     if (mask) scores = tape.add(std::move(scores), mask);
-    const Ref combined = probabilities_of(call, scores, rows);
+    const Ref combined = less_row_maximum(tape, with_sinks(call, scores, rows), rows);
     const Ref probabilities = tape.softmax(combined, combined.dtype());
     Ref kept = tape.slice(probabilities, scores.numel());
     kept = drop_probabilities(call, std::move(kept));
