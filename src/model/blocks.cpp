@@ -257,6 +257,11 @@ std::vector<Section> sections_of(const std::vector<int>& kinds, std::string_view
     return sections;
 }
 
+void add_section(Model& model, std::string prefix, Block block, std::int64_t count) {
+    model.sections.push_back({std::move(prefix), 0, {static_cast<int>(model.blocks.size())}, count});
+    model.blocks.push_back(std::move(block));
+}
+
 int declare_tensor(std::vector<Tensor>& shared, std::string name, std::int64_t width, Rows rows) {
     Tensor made;
     made.name = std::move(name);

@@ -164,6 +164,9 @@ private:
 [[nodiscard]] std::vector<Section> sections_of(const std::vector<int>& kinds,
                                                std::string_view prefix);
 
+/// Appends a block, and `count` copies of it as a section of their own.
+void add_section(Model& model, std::string prefix, Block block, std::int64_t count);
+
 /// Appends a tensor to `Model::shared`; returns its index there.
 int declare_tensor(std::vector<Tensor>& shared, std::string name, std::int64_t width, Rows rows);
 

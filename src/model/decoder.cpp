@@ -207,8 +207,7 @@ void add_layers(const DecoderPlan& plan, const SharedTensors& ids, Model& model,
     const std::size_t joins = std::min(ids.deep.size(), kinds.size());
     for (std::size_t i = 0; i < joins; ++i) {
         model.sections.push_back({prefix, static_cast<std::int64_t>(i), {kinds[i]}, 1});
-        model.sections.push_back({"", 0, {static_cast<int>(model.blocks.size())}, 1});
-        model.blocks.push_back(build_deep_join(plan, ids, model.shared, i));
+        add_section(model, "", build_deep_join(plan, ids, model.shared, i), 1);
     }
     kinds.erase(kinds.begin(), kinds.begin() + static_cast<std::ptrdiff_t>(joins));
     for (Section& section : sections_of(kinds, prefix)) {
@@ -330,15 +329,12 @@ Model build_decoder(const DecoderPlan& plan, Task task, std::int64_t labels, Pro
     const std::string base =
         task == Task::base ? std::string() : std::string(plan.base) + (plan.base.empty() ? "" : ".");
 
-    const auto next = [&] { return static_cast<int>(model.blocks.size()); };
     if (plan.tower) {
-        model.sections.push_back({base, 0, {next()}, 1});
-        model.blocks.push_back(build_embeddings(plan, ids, model.shared));
+        add_section(model, base, build_embeddings(plan, ids, model.shared), 1);
         plan.tower(model, ids.features);
     }
-    model.sections.push_back({plan.newline.empty() ? base : std::string(), 0, {next()}, 1});
-    model.blocks.push_back(build_stem(plan, ids, model.shared));
-    const int first = next();
+    add_section(model, plan.newline.empty() ? base : std::string(), build_stem(plan, ids, model.shared), 1);
+    const auto first = static_cast<int>(model.blocks.size());
     for (const LayerPlan& layer : plan.kinds)
         model.blocks.push_back(build_decoder_layer(plan, layer, ids, model.shared));
     const std::string prefix = base + std::string(plan.layers) + ".{}.";
@@ -353,12 +349,9 @@ Model build_decoder(const DecoderPlan& plan, Task task, std::int64_t labels, Pro
         for (Parameter& parameter : std::move(extra).finish(-1).parameters)
             block.parameters.push_back(std::move(parameter));
         block.name = "multi-token predictor";
-        model.sections.push_back({base + "mtp_layers.{}.", 0,
-                                  {static_cast<int>(model.blocks.size())}, plan.predictor_layers});
-        model.blocks.push_back(std::move(block));
+        add_section(model, base + "mtp_layers.{}.", std::move(block), plan.predictor_layers);
     }
-    model.sections.push_back({"", 0, {static_cast<int>(model.blocks.size())}, 1});
-    model.blocks.push_back(build_head(plan, task, labels, problem));
+    add_section(model, "", build_head(plan, task, labels, problem), 1);
 
     const AttentionPlan& a = plan.kinds.front().attention;
     model.inputs = {{"ids"}};

@@ -374,24 +374,20 @@ Result<Model> encoder_family(const Family& family, const KeyTree& config,
     if (plan.rotates)
         declare_tensor(model.shared, "sinusoids", plan.hidden / plan.heads, Rows::positions);
     if (plan.buckets > 0) declare_tensor(model.shared, "position bias", 0, Rows::one);
-    const auto add = [&](std::string prefix, Block block, std::int64_t count) {
-        model.sections.push_back({std::move(prefix), 0, {static_cast<int>(model.blocks.size())}, count});
-        model.blocks.push_back(std::move(block));
-    };
     const std::string layers = base + std::string(plan.layers) + ".{}.";
-    add(base, build_stem(plan, model.shared), 1);
+    add_section(model, base, build_stem(plan, model.shared), 1);
     if (plan.groups > 0) {
         add_groups(model, plan, layers);
     } else if (plan.relative.conv_kernel > 0) {
         const int embeddings = declare_tensor(model.shared, "embeddings", plan.hidden, Rows::tokens);
-        add(layers, build_layer(plan, model.shared, embeddings), 1);
-        add(base, relative_convolution(plan, model.shared, embeddings), 1);
-        if (plan.layer_count > 1) add(layers, build_layer(plan, model.shared), plan.layer_count - 1);
+        add_section(model, layers, build_layer(plan, model.shared, embeddings), 1);
+        add_section(model, base, relative_convolution(plan, model.shared, embeddings), 1);
+        if (plan.layer_count > 1) add_section(model, layers, build_layer(plan, model.shared), plan.layer_count - 1);
         model.sections.back().first_index = plan.layer_count > 1 ? 1 : 0;
     } else {
-        add(layers, build_layer(plan, model.shared), plan.layer_count);
+        add_section(model, layers, build_layer(plan, model.shared), plan.layer_count);
     }
-    add("", HeadBuilder(plan, head, labels, problem).build(), 1);
+    add_section(model, "", HeadBuilder(plan, head, labels, problem).build(), 1);
 
     model.inputs = {{"ids"}};
     if (head == Head::masked_lm || head == Head::pretraining) model.inputs.push_back({"labels"});

@@ -234,14 +234,10 @@ void plan_internvl_tower(ConfigReader& outer, DecoderPlan& plan) {
     if (!v.without_class) plan.step_unsupported = "features with the class token do not fill a square";
     const std::int64_t hidden = plan.hidden;
     plan.tower = [v, hidden](Model& model, const TowerFeatures& features) {
-        const auto add = [&](std::string prefix, Block block, std::int64_t count) {
-            model.sections.push_back({std::move(prefix), 0, {static_cast<int>(model.blocks.size())}, count});
-            model.blocks.push_back(std::move(block));
-        };
         const std::string root = std::string(kTower) + ".";
-        add(root, stem(v), 1);
-        add(root + "encoder.layer.{}.", layer(v), v.chosen);
-        add("", projector(v, hidden, model.shared, features.images), 1);
+        add_section(model, root, stem(v), 1);
+        add_section(model, root + "encoder.layer.{}.", layer(v), v.chosen);
+        add_section(model, "", projector(v, hidden, model.shared, features.images), 1);
         model.image = {v.channels, v.image.height, v.image.width, v.patches + 1, v.patches, v.tokens()};
     };
 }

@@ -184,14 +184,10 @@ void plan_tower(DecoderPlan& plan, const KimiVision& v) {
     if (v.merge.height != v.merge.width) plan.step_unsupported = "tokens of oblong rows of patches are not modelled";
     plan.tower = [v, hidden = plan.hidden](Model& model, const TowerFeatures& features) {
         const Tower tower(v, model.shared);
-        const auto add = [&](std::string prefix, Block block, std::int64_t count) {
-            model.sections.push_back({std::move(prefix), 0, {static_cast<int>(model.blocks.size())}, count});
-            model.blocks.push_back(std::move(block));
-        };
         const std::string root = std::string(kTower) + ".";
-        add(root, tower.stem(), 1);
-        add(root + "layers.{}.", tower.layer(), v.layers);
-        add("", tower.projector(hidden, features.images), 1);
+        add_section(model, root, tower.stem(), 1);
+        add_section(model, root + "layers.{}.", tower.layer(), v.layers);
+        add_section(model, "", tower.projector(hidden, features.images), 1);
         model.image.channels = 3;
         model.image.patch = v.patch;
         model.image.merge = v.merge.height;

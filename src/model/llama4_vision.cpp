@@ -202,13 +202,9 @@ void plan_llama4_tower(ConfigReader& outer, DecoderPlan& plan) {
     if (plan.step_unsupported.empty()) plan.step_unsupported = fault(v, outer.raw("vision_config") != nullptr);
     const std::int64_t hidden = plan.hidden;
     plan.tower = [v, hidden](Model& model, const TowerFeatures& features) {
-        const auto add = [&](std::string prefix, Block block, std::int64_t count) {
-            model.sections.push_back({std::move(prefix), 0, {static_cast<int>(model.blocks.size())}, count});
-            model.blocks.push_back(std::move(block));
-        };
-        add("vision_model.", stem(v), 1);
-        add("vision_model.model.layers.{}.", layer(v), v.layers);
-        add("", projector(v, hidden, model.shared, features.images), 1);
+        add_section(model, "vision_model.", stem(v), 1);
+        add_section(model, "vision_model.model.layers.{}.", layer(v), v.layers);
+        add_section(model, "", projector(v, hidden, model.shared, features.images), 1);
         model.image = {v.channels, v.image, v.image, v.patches() + 1, v.patches(), v.tokens()};
     };
 }

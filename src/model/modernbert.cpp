@@ -280,8 +280,7 @@ Result<Model> build_modernbert(const Family& family, const KeyTree& config, std:
         kinds.push_back(index);
     }
     for (Section& section : sections_of(kinds, base + "layers.{}.")) model.sections.push_back(std::move(section));
-    model.sections.push_back({"", 0, {static_cast<int>(model.blocks.size())}, 1});
-    model.blocks.push_back(builder.head(chosen, labels, problem));
+    add_section(model, "", builder.head(chosen, labels, problem), 1);
 
     model.inputs = {{"ids"}};
     if (classifies)

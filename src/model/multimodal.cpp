@@ -39,11 +39,6 @@ constexpr std::string_view kGlm4vText =
     "num_attention_heads=32 num_key_value_heads=2 head_dim hidden_act=silu "
     "tie_word_embeddings=false attention_dropout=0.0 partial_rotary_factor rope_parameters";
 
-void add_section(Model& model, std::string prefix, Block block, std::int64_t count) {
-    model.sections.push_back({std::move(prefix), 0, {static_cast<int>(model.blocks.size())}, count});
-    model.blocks.push_back(std::move(block));
-}
-
 /// The last norm of Gemma 3's tower, and the projector: means over squares of patches, normalised, times a
 /// matrix [transformers models/gemma3/modeling_gemma3.py Gemma3MultiModalProjector.forward].
 Block gemma3_projector(const ContrastiveVision& v, std::int64_t side, std::int64_t hidden,

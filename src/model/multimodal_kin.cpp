@@ -73,14 +73,10 @@ void plan_paligemma_tower(DecoderPlan& plan, const ContrastiveVision& v, std::in
     plan.image_blocks = true;
     if (projected != plan.hidden) plan.step_unsupported = "projection_dim is not the decoder's hidden_size";
     plan.tower = [v, projected](Model& model, const TowerFeatures& features) {
-        const auto add = [&](std::string prefix, Block block, std::int64_t count) {
-            model.sections.push_back({std::move(prefix), 0, {static_cast<int>(model.blocks.size())}, count});
-            model.blocks.push_back(std::move(block));
-        };
         const std::string root = std::string(kTower) + ".";
-        add(root, contrastive_vision_stem(v), 1);
-        add(root + "encoder.layers.{}.", contrastive_vision_layer(v), v.layers);
-        add("", paligemma_projector(v, projected, model.shared, features.images), 1);
+        add_section(model, root, contrastive_vision_stem(v), 1);
+        add_section(model, root + "encoder.layers.{}.", contrastive_vision_layer(v), v.layers);
+        add_section(model, "", paligemma_projector(v, projected, model.shared, features.images), 1);
         model.image = v.shape();
         model.image.tokens = v.patches;
     };

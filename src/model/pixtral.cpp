@@ -205,14 +205,10 @@ void plan_pixtral_tower(DecoderPlan& plan, const Pixtral& vision, const PixtralP
     plan.pixel_width = vision.channels * vision.patch * vision.patch;
     plan.tower = [vision, projector, hidden = plan.hidden](Model& model, const TowerFeatures& features) {
         const Tower tower(vision, projector, model.shared);
-        const auto add = [&](std::string prefix, Block block, std::int64_t count) {
-            model.sections.push_back({std::move(prefix), 0, {static_cast<int>(model.blocks.size())}, count});
-            model.blocks.push_back(std::move(block));
-        };
         const std::string root = std::string(kTower) + ".";
-        add(root, tower.stem(), 1);
-        add(root + "transformer.layers.{}.", tower.layer(), vision.chosen);
-        add("", tower.projector(hidden, features.images), 1);
+        add_section(model, root, tower.stem(), 1);
+        add_section(model, root + "transformer.layers.{}.", tower.layer(), vision.chosen);
+        add_section(model, "", tower.projector(hidden, features.images), 1);
         model.image.channels = vision.channels;
         model.image.patch = vision.patch;
         model.image.merge = projector.merge;
