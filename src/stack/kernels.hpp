@@ -69,6 +69,8 @@ void merge_patches(KernelCall& call);
 // kernels_norm.cpp
 void layer_norm(KernelCall& call);
 void hf_rms_norm(KernelCall& call);
+/// (weight * x_normalised).to(x.dtype); a `narrow` weight is cast to fp32 first.
+[[nodiscard]] Ref weighted_norm(Tape& tape, Ref x, Ref weight, std::int64_t rows, bool narrow = false);
 void wide_rms_norm(KernelCall& call);
 void fused_rms_norm(KernelCall& call);
 
@@ -90,7 +92,8 @@ void latent_expand(KernelCall& call);
 /// [modeling_deepseek_v3.py apply_rotary_pos_emb_interleave].
 [[nodiscard]] Ref rotate_even_odd(Tape& tape, const Ref& even, const Ref& odd, const Ref& cos, const Ref& sin);
 
-/// rotate_half: halves, or pairs, of which one part is negated.
+/// rotate_half. Halves: cat((-x[..., d/2:], x[..., :d/2])). Pairs: stack((-x[..., 1::2], x[..., ::2])), flattened.
+/// Both write the result once, from a negated half and a view.
 [[nodiscard]] Ref cross_halves(Tape& tape, const Ref& x);
 
 // kernels_indexer.cpp
@@ -107,7 +110,6 @@ void mix_streams(KernelCall& call);
 void compress(KernelCall& call);
 /// The bias of the windows' entries that DeepSeek-V4's indexer chooses.
 void entry_bias(KernelCall& call);
-[[nodiscard]] Ref weighted_norm(Tape& tape, Ref x, Ref weight, std::int64_t rows);
 /// The last `rotary_dim` of each `head_dim` dimensions, rotated in fp32 by tables of one angle for each pair.
 [[nodiscard]] Ref rotate_trailing(Tape& tape, const Ref& x, const Ref& cos, const Ref& sin, std::int64_t head_dim,
                                   std::int64_t rotary_dim);

@@ -182,24 +182,6 @@ Ref best_entries(KernelCall& call, const Windows& w, std::int64_t chosen) {
 
 }  // namespace
 
-/// (weight * x_normalised).to(x.dtype), with a weight in fp32.
-Ref weighted_norm(Tape& tape, Ref x, Ref weight, std::int64_t rows) {
-    const Dtype& type = x.dtype();
-    Ref hidden = tape.cast(std::move(x), dtype::fp32);
-    Ref variance;
-    {
-        const Ref square = tape.square(hidden);
-        variance = tape.mean(square, rows);
-    }
-    {
-        Ref shifted = tape.add_scalar(variance);
-        const Ref scale = tape.rsqrt(std::move(shifted));
-        hidden = tape.mul(hidden, scale);
-    }
-    Ref product = tape.mul(std::move(weight), hidden);
-    return tape.cast(std::move(product), type);
-}
-
 Ref rotate_trailing(Tape& tape, const Ref& x, const Ref& cos, const Ref& sin, std::int64_t head_dim,
                     std::int64_t rotary_dim) {
     const Ref wide_cos = tape.fresh(2 * cos.numel(), cos.dtype(), "interleaved cosine");

@@ -37,16 +37,8 @@ void plain(KernelCall& call) {
 
 /// Olmo2RMSNorm: (weight * x_normalised).to(x.dtype); HeliumRMSNorm with weight.to(torch.float32).
 void wide_product(KernelCall& call) {
-    Tape& tape = call.tape;
-    const Ref x = call.in(0);
-    Ref hidden = tape.cast(x, dtype::fp32);
-    Ref variance;
-    hidden = normalise(tape, hidden, norm_rows(call), variance);
-    Ref weight = call.parameter(0);
-    if (call.attributes().norm == NormStyle::wide_weight) weight = tape.cast(std::move(weight), dtype::fp32);
-    const Ref product = tape.mul(weight, hidden);
-    weight.reset();
-    call.out(0, tape.cast(product, x.dtype()));
+    const bool narrow = call.attributes().norm == NormStyle::wide_weight;
+    call.out(0, weighted_norm(call.tape, call.in(0), call.parameter(0), norm_rows(call), narrow));
 }
 
 /// CohereLayerNorm: centred twice, for the variance and for the result.
@@ -218,6 +210,16 @@ void layer_norm(KernelCall& call) {
                                      call.parameters() > 0 ? call.parameter(0) : Ref(),
                                      call.parameters() > 1 ? call.parameter(1) : Ref(),
                                      norm_rows(call)));
+}
+
+Ref weighted_norm(Tape& tape, Ref x, Ref weight, std::int64_t rows, bool narrow) {
+    const Dtype& type = x.dtype();
+    Ref hidden = tape.cast(std::move(x), dtype::fp32);
+    Ref variance;
+    hidden = normalise(tape, hidden, rows, variance);
+    if (narrow) weight = tape.cast(std::move(weight), dtype::fp32);
+    const Ref product = tape.mul(std::move(weight), hidden);
+    return tape.cast(product, type);
 }
 
 void hf_rms_norm(KernelCall& call) {

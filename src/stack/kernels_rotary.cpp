@@ -11,25 +11,19 @@
 namespace membudget::kernel {
 
 namespace {
-
 using ViewGradient = Tape::ViewGradient;
+}  // namespace
 
-/// Halves: cat((-x[..., d/2:], x[..., :d/2])). Pairs: stack((-x[..., 1::2], x[..., ::2])), flattened.
-/// Both write the result once, from a negated half and a view.
-Ref cross(Tape& tape, const Ref& x) {
+Ref cross_halves(Tape& tape, const Ref& x) {
     const Ref first = tape.slice(x, x.numel() / 2);
     const Ref second = tape.slice(x, x.numel() - x.numel() / 2);
     std::array<Ref, 2> parts{tape.neg(second), first};
     return tape.cat(parts);
 }
 
-}  // namespace
-
-Ref cross_halves(Tape& tape, const Ref& x) { return cross(tape, x); }
-
 Ref rotate(Tape& tape, const Ref& x, const Ref& cos, const Ref& sin) {
     const Ref straight = tape.mul(x, cos);
-    Ref half = cross(tape, x);
+    Ref half = cross_halves(tape, x);
     const Ref crossed = tape.mul(half, sin);
     half.reset();
     return tape.add(straight, crossed);
@@ -124,7 +118,7 @@ void rotate_pairs_cast(KernelCall& call, const Ref& q, const Ref& k) {
     const Ref sin = tape.fresh(call.in(3).numel(), dtype::fp32, "interleaved sine");
     const auto wide = [&](const Ref& x) {
         const Ref straight = tape.mul(tape.cast(x, dtype::fp32), cos);
-        const Ref crossed = tape.mul(tape.cast(cross(tape, x), dtype::fp32), sin);
+        const Ref crossed = tape.mul(tape.cast(cross_halves(tape, x), dtype::fp32), sin);
         return tape.add(straight, crossed);
     };
     const Ref q_rotated = wide(q);
@@ -140,7 +134,7 @@ void rotate_sinusoids(KernelCall& call, const Ref& q, const Ref& k) {
     const Ref sin = tape.fresh(call.in(2).numel(), call.in(2).dtype(), "interleaved sine");
     const Ref cos = tape.fresh(call.in(2).numel(), call.in(2).dtype(), "interleaved cosine");
     const auto rotated = [&](const Ref& x, Ref& half) {
-        half = cross(tape, x);
+        half = cross_halves(tape, x);
         const Ref straight = tape.mul(x, cos);
         const Ref crossed = tape.mul(half, sin);
         return tape.add(straight, crossed);
@@ -156,7 +150,7 @@ void rotate_halves_wide(KernelCall& call, const Ref& q, const Ref& k) {
     Tape& tape = call.tape;
     const auto wide = [&](const Ref& x) {
         const Ref straight = tape.mul(tape.cast(x, dtype::fp32), call.in(2));
-        Ref half = cross(tape, tape.cast(x, dtype::fp32));
+        Ref half = cross_halves(tape, tape.cast(x, dtype::fp32));
         const Ref crossed = tape.mul(half, call.in(3));
         half.reset();
         return tape.add(straight, crossed);
