@@ -113,12 +113,13 @@ void Resolver::check_simulated() {
         problems_.invalid("/training", "expected something to train; got every parameter frozen",
                           "a quantized base is frozen: add \"lora\"");
     if (job_.model->step_unsupported.empty()) return;
-    std::string hint = fmt::format("`membudget inspect` lists its parameters; a spec with \"model\": "
-                                   "{{\"parameters\": {}}} and the activations as a stated term estimates the rest",
-                                   count_parameters(*job_.model).total.count());
     const std::string_view alone = config_ != nullptr ? language_model_class(*config_) : std::string_view();
-    if (!alone.empty() && alone != job_.model->architecture)
-        hint = fmt::format("its language model alone: --architecture {}", alone);
+    std::string hint =
+        !alone.empty() && alone != job_.model->architecture
+            ? fmt::format("its language model alone: --architecture {}", alone)
+            : fmt::format("`membudget inspect` lists its parameters; a spec with \"model\": {{\"parameters\": {}}} and "
+                          "the activations as a stated term estimates the rest",
+                          count_parameters(*job_.model).total.count());
     problems_.unsupported("/model", fmt::format("the training step of {} is not simulated: {}", job_.model->architecture,
                                                 job_.model->step_unsupported),
                           std::move(hint));
@@ -229,7 +230,10 @@ void Resolver::optimizer() {
     if (out.row == nullptr) out.row = optimizers().find("adamw");
     if (!spec.row)
         assume("training.optimizer", "training.optimizer is not given: AdamW", "the most used one");
-    out.implementation = implementation_of(*out.row, spec.implementation);
+    std::optional<NamedAt> implementation = spec.implementation;
+    // CPUOffloadOptimizer asks torch's AdamW for its fused step [torchao optim/cpu_offload.py].
+    if (!implementation && offloads_states() && out.row->name == "adamw") implementation = NamedAt{"fused", ""};
+    out.implementation = implementation_of(*out.row, implementation);
     out.options.assign(out.row->options.begin(), out.row->options.end());
     for (const auto& [key, value] : spec.options) optimizer_option(key, value);
     out.slot_dtypes.assign(out.row->slots.size(), nullptr);

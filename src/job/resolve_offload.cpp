@@ -14,6 +14,10 @@ constexpr std::string_view kStates = "optimizer_states";
 constexpr std::string_view kGradients = "gradients";
 }  // namespace
 
+bool Resolver::offloads_states() const {
+    return std::ranges::any_of(spec_.training.offload, [](const auto& asked) { return asked.first == kStates; });
+}
+
 /// Terms that CPUOffloadOptimizer moves, or what is wrong with them.
 void Resolver::offload() {
     const auto& asked = spec_.training.offload;
@@ -39,11 +43,6 @@ void Resolver::offload() {
     if (!states) return;
     job_.optimizer.host = host;
     check_host_update();
-    if (!spec_.training.optimizer.implementation && job_.optimizer.row->name == "adamw") {
-        for (const OptimizerImplementation& one : job_.optimizer.row->implementations)
-            if (one.name == "fused") job_.optimizer.implementation = &one;
-        std::erase_if(job_.assumptions, [](const Assumption& one) { return one.id == "training.optimizer.implementation"; });
-    }
     assume("training.offload",
            fmt::format("tensors of at least {} elements are updated on the host, from copies in pinned memory; what "
                        "is smaller stays on the device", host.smallest),

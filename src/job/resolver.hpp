@@ -40,6 +40,7 @@ private:
     void leave_unused();
     [[nodiscard]] bool asks_for_checkpointing() const;
     void check_offload();
+    [[nodiscard]] bool offloads_states() const;
     void offload();
     void check_host_update();
     void check_reentrant();
