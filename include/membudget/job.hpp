@@ -58,7 +58,6 @@ struct Checkpointing {
     [[nodiscard]] bool covers(std::int64_t i) const { return enabled && i % every == 0 && (!first || i < *first); }
 };
 
-/// The optimizer as resolved: rows and the types of its slots.
 /// An update on the host, where states wait beside copies of gradients and parameters
 /// [torchao optim/cpu_offload.py CPUOffloadOptimizer].
 struct HostUpdate {
@@ -66,6 +65,7 @@ struct HostUpdate {
     std::int64_t smallest = 4096;  ///< elements of the smallest tensor that goes there; smaller ones stay whole
 };
 
+/// The optimizer as resolved: rows and the types of its slots.
 struct JobOptimizer {
     const Optimizer* row = nullptr;
     const OptimizerImplementation* implementation = nullptr;

@@ -240,7 +240,7 @@ enum class AttentionForm {
                   ///< of the network that makes the bias of a window
     compressed,  ///< no SDPA: DeepSeek-V4, keys of windows beside those of tokens, one for all heads; inputs q, k, mask,
                  ///< cos, sin [, keys of windows, their bias]; parameters: sinks, weight of the grouped projection
-    mimo,     ///< the same, in the layers that have such scores; names are bound anew
+    mimo,     ///< as `gpt_oss`, in the layers that have such scores; names are bound anew
 };
 /// How a class routes tokens to experts.
 enum class RouterForm {
@@ -286,7 +286,8 @@ enum class Problem {
            form == AttentionForm::disentangled || form == AttentionForm::disentangled_joined ||
            form == AttentionForm::granite_swa ||
            form == AttentionForm::openai_gpt || form == AttentionForm::xglm || form == AttentionForm::returned ||
-           form == AttentionForm::mpnet || form == AttentionForm::compressed || form == AttentionForm::blip || form == AttentionForm::cosine;
+           form == AttentionForm::mpnet || form == AttentionForm::compressed || form == AttentionForm::blip ||
+           form == AttentionForm::cosine;
 }
 
 /// The numbers an op needs beyond its tensors. Only the fields of its kind mean something.

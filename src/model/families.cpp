@@ -160,8 +160,9 @@ constexpr std::string_view kDeepseekV4Keys =
     "vocab_size=129280 hidden_size=4096 moe_intermediate_size|intermediate_size=2048 num_hidden_layers=43 "
     "num_attention_heads=64 head_dim=512 q_lora_rank=1024 num_experts_per_tok=6 "
     "n_routed_experts|num_local_experts=256 layer_types compress_ratios compress_rates hc_mult=4 o_groups=8 "
-    "o_lora_rank=1024 index_n_heads=64 index_head_dim=128 tie_word_embeddings=false mlp_bias=false mlp_layer_types num_hash_layers=3 hc_sinkhorn_iters=20 sliding_window=128 "
-    "index_topk=512 attention_dropout=0.0 partial_rotary_factor qk_rope_head_dim scoring_func=sqrtsoftplus";
+    "o_lora_rank=1024 index_n_heads=64 index_head_dim=128 tie_word_embeddings=false mlp_bias=false "
+    "mlp_layer_types num_hash_layers=3 hc_sinkhorn_iters=20 sliding_window=128 index_topk=512 "
+    "attention_dropout=0.0 partial_rotary_factor qk_rope_head_dim scoring_func=sqrtsoftplus";
 
 constexpr Family kFamilies[] = {
     {"llama",

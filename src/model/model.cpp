@@ -53,6 +53,12 @@ Elements active_elements(const Block& block, const Parameter& parameter) {
     return parameter.elements();
 }
 
+/// Whether the family has a class of this name.
+bool builds(const Family& family, std::string_view architecture) {
+    const std::vector<std::string_view> known = words(family.architectures);
+    return std::find(known.begin(), known.end(), architecture) != known.end();
+}
+
 const Family* find_family(const KeyTree& config, Diagnostics& diagnostics) {
     for (const std::string_view key : {"model_type", "_class_name"}) {
         const KeyTree* type = config.find(key);
@@ -74,9 +80,8 @@ const Family* find_family(const KeyTree& config, Diagnostics& diagnostics) {
         // Several families may build a class: that whose own it is comes first.
         const Family* found = nullptr;
         for (const Family& family : families()) {
-            const std::vector<std::string_view> known = words(family.architectures);
-            if (known.front() == architecture) return &family;
-            if (found == nullptr && std::find(known.begin(), known.end(), architecture) != known.end()) found = &family;
+            if (words(family.architectures).front() == architecture) return &family;
+            if (found == nullptr && builds(family, architecture)) found = &family;
         }
         if (found != nullptr) return found;
         diagnostics.unsupported("/architectures/0",
@@ -339,7 +344,7 @@ std::string choose_architecture(const Family& family, const KeyTree& config,
     const std::string named =
         asked.empty() ? first_string(config, "architectures") : std::string(asked);
     if (named.empty()) return std::string(known.front());
-    if (std::find(known.begin(), known.end(), named) != known.end()) return named;
+    if (builds(family, named)) return named;
     diagnostics.unsupported(asked.empty() ? "/architectures/0" : "",
                             fmt::format("expected a class of '{}' ({}); got '{}'", family.name,
                                         list_of(known), named),
@@ -393,33 +398,29 @@ ModelInput class_labels(Rows rows, std::int64_t labels, Problem problem) {
 
 namespace {
 
-/// The part of a composite config that is its language model, and that part's family; null: there is none.
-const KeyTree* language_part(const KeyTree& config, const Family*& family) {
-    const KeyTree* text = config.find("text_config");
+constexpr std::string_view kLanguagePart = "text_config";
+
+/// The family of a composite config's language model; null: there is none, or none that is known.
+const Family* language_family(const KeyTree& config) {
+    const KeyTree* text = config.find(kLanguagePart);
     if (text == nullptr || !text->is(KeyTree::Kind::object)) return nullptr;
     Diagnostics of_the_whole;  // has its own to say where the part is of no known family
-    family = find_family(*text, of_the_whole);
-    return family != nullptr ? text : nullptr;
+    return find_family(*text, of_the_whole);
 }
 
-/// The language model of a composite config, where `architecture` is a class of it and none of the whole
-/// [transformers configuration_utils.py base_config_key: from_pretrained takes that part]; null: it is none.
-const KeyTree* part_of_class(const Family& family, const KeyTree& config, std::string_view architecture) {
-    const auto has_class = [architecture](const Family& one) {
-        const std::vector<std::string_view> known = words(one.architectures);
-        return std::find(known.begin(), known.end(), architecture) != known.end();
-    };
-    if (architecture.empty() || has_class(family)) return nullptr;
-    const Family* own = nullptr;
-    const KeyTree* text = language_part(config, own);
-    return text != nullptr && has_class(*own) ? text : nullptr;
+/// Whether `architecture` is a class of the config's language model and none of the whole
+/// [transformers configuration_utils.py base_config_key: from_pretrained takes that part].
+bool is_of_language_part(const Family& family, const KeyTree& config, std::string_view architecture) {
+    if (architecture.empty() || builds(family, architecture)) return false;
+    const Family* own = language_family(config);
+    return own != nullptr && builds(*own, architecture);
 }
 
 }  // namespace
 
 std::string_view language_model_class(const KeyTree& config) {
-    const Family* family = nullptr;
-    if (!config.is(KeyTree::Kind::object) || language_part(config, family) == nullptr) return {};
+    const Family* family = config.is(KeyTree::Kind::object) ? language_family(config) : nullptr;
+    if (family == nullptr) return {};
     for (const std::string_view name : words(family->architectures))
         if (name.ends_with("ForCausalLM")) return name;
     return {};
@@ -434,11 +435,11 @@ Result<Model> build_model(const KeyTree& config, std::string_view architecture) 
     }
     const Family* family = find_family(config, diagnostics);
     if (family == nullptr) return diagnostics;
-    if (const KeyTree* part = part_of_class(*family, config, architecture)) {
-        Result<Model> model = build_model(*part, architecture);
+    if (is_of_language_part(*family, config, architecture)) {
+        Result<Model> model = build_model(*config.find(kLanguagePart), architecture);
         if (model) return model;
         Diagnostics errors = model.errors();
-        errors.prefix_pointers("/text_config");
+        errors.prefix_pointers(pointer_child("", kLanguagePart));
         return errors;
     }
     try {

@@ -119,9 +119,11 @@ Result<Model> with_quantized_base(Model model, const QuantizedBase& base) {
         kept = kept_by_default(model);
     const std::string family = model.family;
     std::int64_t quantized = 0;
+    std::vector<Module> modules;  // of the block that was decided on last
     const auto decide = [&](const Block& block, const std::string& prefix) {
         Decision decision;
-        for (const Module& module : modules_of(block, family)) {
+        modules = modules_of(block, family);
+        for (const Module& module : modules) {
             const std::string name = prefix + module.path;
             const bool linear = module.kind == ModuleKind::linear || module.kind == ModuleKind::transposed;
             const bool chosen = linear && std::none_of(kept.begin(), kept.end(), [&](const std::string& k) {
@@ -135,7 +137,6 @@ Result<Model> with_quantized_base(Model model, const QuantizedBase& base) {
     bool unsimulated = false;
     const Layers layers = std::ranges::any_of(kept, has_digit) ? Layers::apart : Layers::alike;
     rewrite_layers(model, layers, decide, [&](Block& block, const std::string&, const Decision& decision) {
-        const std::vector<Module> modules = modules_of(block, family);
         for (std::size_t i = 0; i < modules.size(); ++i)
             for (const std::size_t index : modules[i].parameters) {
                 Parameter& parameter = block.parameters[index];

@@ -99,10 +99,10 @@ public:
     void return_from_model(std::vector<Event>& events);
     /// A dictionary that all layers get loses the keys and values of this one.
     void drop_stored(std::vector<Event>& events);
-    /// What kernels have made outputs of the model (`outputs.logits`) goes.
     /// Routers whose logits take a gradient in, and gradients that this block has left for such.
     [[nodiscard]] std::int64_t routers() const { return static_cast<std::int64_t>(routers_.size()); }
     [[nodiscard]] std::int64_t left_for_routers() const { return tape_.left_count(); }
+    /// What kernels have made outputs of the model (`outputs.logits`) goes.
     void drop_kept(std::vector<Event>& events);
     /// What the outputs of the model refer to, as allocations: logits, cached keys and values.
     void outputs(std::vector<Event>& events) const;
