@@ -256,6 +256,8 @@ public:
     Ref neg(Ref x);
     /// Elementwise product; a smaller operand is broadcast and its gradient summed.
     Ref mul(Ref a, Ref b);
+    /// The same of two factors of which either may be broadcast; a number without dimensions decides no type.
+    Ref mul(Ref a, Ref b, std::int64_t numel, const Dtype& type);
     /// `x.pow(2)`.
     Ref square(Ref x);
     /// `x.mean(-1, keepdim=True)`: `rows` numbers.

@@ -206,8 +206,13 @@ Ref Tape::neg(Ref x) {
 }
 
 Ref Tape::mul(Ref a, Ref b) {
+    const std::int64_t numel = std::max(a.numel(), b.numel());
     const Dtype& type = promote(a.dtype(), b.dtype());
-    Ref out = new_output(std::max(a.numel(), b.numel()), type, "product");
+    return mul(std::move(a), std::move(b), numel, type);
+}
+
+Ref Tape::mul(Ref a, Ref b, std::int64_t numel, const Dtype& type) {
+    Ref out = new_output(numel, type, "product");
     NodeBuilder node(*this, "mul", {&a, &b});
     if (node.needs(0)) node.save(b);
     if (node.needs(1)) node.save(a);

@@ -13,35 +13,9 @@ namespace membudget::kernel {
 
 namespace {
 
-/// Both factors of a product, each of which is broadcast: their gradients are summed from two products
-/// [derivatives.yaml: mul.Tensor]. A result of `type`, which a number without dimensions does not decide.
-Ref broadcast_product(Tape& tape, const Ref& a, const Ref& b, std::int64_t numel, const Dtype& type) {
-    Ref out = tape.fresh(numel, type, "product");
-    Tape::NodeBuilder node(tape, "mul", {&a, &b});
-    if (node.needs(0)) node.save(b);
-    if (node.needs(1)) node.save(a);
-    const std::array<const Ref*, 2> inputs{&a, &b};
-    std::array<std::int16_t, 2> temps{-1, -1};
-    for (const std::size_t i : {std::size_t{1}, std::size_t{0}}) {
-        if (!node.needs(i)) continue;
-        if (inputs[i]->numel() == numel && &inputs[i]->dtype() == &type)
-            node.grad(i);
-        else
-            temps[i] = node.temp(byte_count(numel, type), "grad product");
-    }
-    node.returned();
-    for (const std::size_t i : {std::size_t{0}, std::size_t{1}}) {
-        if (temps[i] < 0) continue;
-        node.grad(i, "reduced or cast grad");
-        node.drop(temps[i]);
-    }
-    node.finish(out);
-    return out;
-}
-
 /// The weights that mix streams, before their activation: x * scale + base.
 Ref shifted(Tape& tape, const Ref& x, const Ref& scale, const Ref& base) {
-    const Ref scaled = broadcast_product(tape, x, scale, x.numel(), x.dtype());
+    const Ref scaled = tape.mul(x, scale, x.numel(), x.dtype());
     return tape.add(scaled, base);
 }
 
@@ -90,7 +64,7 @@ void head(KernelCall& call) {
     Ref pre;
     {
         // The scale has a dimension: it decides the type.
-        Ref scaled = broadcast_product(tape, mixes, call.parameter(2), mixes.numel(), dtype::fp32);
+        Ref scaled = tape.mul(mixes, call.parameter(2), mixes.numel(), dtype::fp32);
         pre = tape.add(std::move(scaled), call.parameter(1));
     }
     pre = tape.add_scalar(tape.unary_saving_output(std::move(pre), "sigmoid"));
@@ -150,7 +124,7 @@ void mix_streams(KernelCall& call) {
     Ref product;
     {
         const Ref post = tape.cast(call.in(0), type);
-        product = broadcast_product(tape, post, result, streams.numel(), type);
+        product = tape.mul(post, result, streams.numel(), type);
     }
     Ref mixed = tape.matmul(tape.cast(call.in(2), type), streams, streams.numel());
     call.out(0, tape.add(std::move(product), std::move(mixed)));
