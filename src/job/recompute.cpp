@@ -89,6 +89,8 @@ std::optional<double> recomputed_share(const Model& model, const Checkpointing& 
 
 void Resolver::recompute_cost() {
     if (!job_.checkpointing.enabled || job_.model == nullptr) return;
+    // Where the step is not simulated, ops say no more than what the weights are for.
+    if (!job_.model->step_unsupported.empty()) return;
     // A reentrant region is a node of its arguments by position [torch/utils/checkpoint.py CheckpointFunction].
     const auto by_keyword = [](const Block& block) { return block.checkpointable && block.by_keyword; };
     if (job_.checkpointing.reentrant && std::ranges::any_of(job_.model->blocks, by_keyword))

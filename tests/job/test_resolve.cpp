@@ -168,3 +168,27 @@ TEST_CASE("degree one of any parallelism is its absence", "[job]") {
         CHECK(peak(std::string(R"({"data": 1, "sharding": ")") + sharding + "\"}") == alone);
     CHECK(peak(R"({"tensor": 1, "pipeline": 1, "context": 1, "expert": 1})") == alone);
 }
+
+TEST_CASE("a step that is not simulated is refused whatever the training says", "[job]") {
+    const std::vector<Settings> settings{{{"activation_checkpointing", "full"}},
+                                         {{"activation_checkpointing", R"({"mode": "full", "reentrant": true})"}},
+                                         {{"activation_checkpointing", R"({"mode": "full", "every": 2})"}},
+                                         {{"lora", R"({"target_modules": "all-linear"})"}},
+                                         {{"loss", "liger"}, {"attention", "eager"}, {"use_cache", "true"}}};
+    int refused = 0;
+    for (const Family& family : families()) {
+        KeyTree config = KeyTree::object();
+        config.at_or_add("model_type") = KeyTree(family.name);
+        const auto built = build_model(config);
+        if (!built || built->step_unsupported.empty()) continue;
+        ++refused;
+        for (const Settings& training : settings) {
+            CAPTURE(family.name, training.front().second);
+            const auto found = problems(spec_text(fmt::format(R"({{"family": "{}"}})", family.name), training));
+            CHECK(std::any_of(found.begin(), found.end(), [](const std::string& problem) {
+                return problem.starts_with("/model: the training step of ");
+            }));
+        }
+    }
+    CHECK(refused > 20);
+}
