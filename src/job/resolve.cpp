@@ -500,6 +500,9 @@ void Resolver::options() {
                           fmt::format("expected 1 with an optimizer that runs in backward; got {}",
                                       job_.micro_batches),
                           "gradients are consumed as they appear, so they cannot accumulate");
+    if (job_.optimizer.in_backward && job_.optimizer.clip)
+        problems_.invalid("/training/optimizer/clip", "expected no clipping with an optimizer that runs in backward",
+                          "gradients are consumed before the norm of all is known");
 }
 
 Result<Job> resolve(const Spec& spec, const ResolveInputs& inputs) {

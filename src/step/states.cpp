@@ -339,6 +339,7 @@ void StateBooks::slots_of(std::vector<Event>& events, const Parameter& parameter
 
 std::vector<Event> StateBooks::optimizer_step() {
     std::vector<Event> events;
+    clipping(events);
     std::vector<Event> copies;
     if (job_.precision.gradient_copy != nullptr)
         array(copies, {"temporaries/gradient_copy", "padding/gradients", job_.precision.gradient_copy,

@@ -75,7 +75,7 @@ public:
 
     /// What lives before the step begins and stays after it.
     [[nodiscard]] std::vector<Event> start();
-    /// The optimizer step: states that a first step makes, copies of gradients, temporaries.
+    /// The optimizer step: clipping before it, states that a first step makes, copies of gradients, temporaries.
     [[nodiscard]] std::vector<Event> optimizer_step();
     /// Allocation of the gradients that backward leaves, of the whole model or of one block's copy.
     [[nodiscard]] std::vector<Event> gradients();
@@ -108,6 +108,7 @@ private:
     void slots_of(std::vector<Event>& events, const Parameter& parameter, std::int64_t copies);
     /// Of the parameters that the optimizer updates itself, or of those that its fallback does.
     void temporaries(std::vector<Event>& events, bool fallback);
+    void clipping(std::vector<Event>& events);
     [[nodiscard]] TermId slot_term(const StateSlot& slot);
     /// The whole model's.
     [[nodiscard]] const std::vector<TensorGroup>& groups();
