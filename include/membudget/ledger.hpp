@@ -101,6 +101,9 @@ struct BookOptions {
 /// Simulates the job for the point and the bounds and makes the books. `budget` (an absent one: the
 /// job's device, if any) decides the verdict.
 [[nodiscard]] Ledger make_ledger(const Job& job, const std::optional<Budget>& budget, BookOptions options = {});
+/// The same for the step `point` of the job, as `simulate_step` returns it.
+[[nodiscard]] Ledger make_ledger(const Job& job, const Step& point, const std::optional<Budget>& budget,
+                                 BookOptions options);
 
 /// Sum over the leaves at or below `path` at the peak.
 [[nodiscard]] Bytes at_peak(const Ledger& ledger, std::string_view path);

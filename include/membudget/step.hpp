@@ -116,6 +116,10 @@ struct Step {
 [[nodiscard]] Step simulate_step(const Job& job, Bound bound = Bound::point,
                                  Detail detail = Detail::terms);
 
+/// The bytes of `job`'s step, whose micro-batches are those of `step`: that of a job with tensors which differs from
+/// this one in nothing but its optimizer. Neither states terms, nor updates in backward or on the host.
+[[nodiscard]] Step with_other_optimizer(const Step& step, const Job& job);
+
 /// Calls `visit(event, leaf, copies)` for every event of the step, unrolled, in order.
 using EventVisitor =
     std::function<void(const Event&, const StepNode& leaf, std::span<const std::int64_t> copies)>;

@@ -251,7 +251,10 @@ std::vector<std::string> what_to_measure(const Ledger& ledger) {
 }  // namespace
 
 Ledger make_ledger(const Job& job, const std::optional<Budget>& budget, BookOptions options) {
-    const Step point = simulate_step(job);
+    return make_ledger(job, simulate_step(job), budget, options);
+}
+
+Ledger make_ledger(const Job& job, const Step& point, const std::optional<Budget>& budget, BookOptions options) {
     const bool bounded = std::any_of(job.stated.begin(), job.stated.end(), [](const ResolvedTerm& term) {
         return term.lower != term.point || term.upper != term.point;
     });

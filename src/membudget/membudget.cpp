@@ -382,11 +382,11 @@ Result<Job> checked_job(const Document& document) {
     return job;
 }
 
-Result<Ledger> checked_ledger(const Document& document, const Job& job, const std::optional<Bytes>& budget,
-                              BookOptions options) {
+Result<Ledger> checked_ledger(const Document& document, const Job& job, const Step& point,
+                              const std::optional<Bytes>& budget, BookOptions options) {
     std::optional<Budget> capacity;
     if (budget) capacity = Budget{.name = "budget", .capacity = *budget, .reserve = Bytes(0)};
-    Ledger ledger = make_ledger(job, capacity, options);
+    Ledger ledger = make_ledger(job, point, capacity, options);
     if (!is_exact_in_json(ledger)) return overflow(document, "the total is beyond 2^53 - 1 bytes");
     return ledger;
 }
@@ -399,7 +399,7 @@ Result<Estimate> estimate(const Document& document, const std::optional<Bytes>& 
     try {
         auto job = checked_job(document);
         if (!job) return job.errors();
-        auto ledger = checked_ledger(document, *job, budget, options);
+        auto ledger = checked_ledger(document, *job, simulate_step(*job), budget, options);
         if (!ledger) return ledger.errors();
         return Estimate{std::move(*job), std::move(*ledger)};
     } catch (const OverflowError& error) {

@@ -42,7 +42,26 @@ struct Trial {
     const Technique& technique;
     KeyTree tree;  ///< of the changed document
     Job job;
+    bool optimizer_alone = false;  ///< is another
 };
+
+/// A job as it is.
+struct Base {
+    const Ledger* ledger = nullptr;
+    const Step* step = nullptr;  ///< null: not kept
+};
+
+/// Whether `patch` turns nothing but the optimizer's knobs.
+bool patches_optimizer_alone(const KeyTree& patch) {
+    const KeyTree* training = patch.find("training");
+    return patch.members().size() == 1 && training != nullptr && training->members().size() == 1 &&
+           training->find("optimizer") != nullptr;
+}
+
+/// Whether the micro-batches of the job have no part in its optimizer.
+bool updates_after_backward(const Job& job) {
+    return job.model != nullptr && job.stated.empty() && !job.optimizer.in_backward && !job.optimizer.host;
+}
 
 /// Nothing when `technique` is turned already, has no meaning here, or leads to a job that cannot be
 /// estimated.
@@ -54,12 +73,15 @@ std::optional<Trial> trial_of(const Technique& technique, const Document& docume
     if (!changed) return std::nullopt;
     auto job = resolve_document(*changed);
     if (!job) return std::nullopt;
-    return Trial{technique, std::move(changed->tree), std::move(*job)};
+    const bool alone =
+        patches_optimizer_alone(*patch) && updates_after_backward(now) && updates_after_backward(*job);
+    return Trial{technique, std::move(changed->tree), std::move(*job), alone};
 }
 
-/// What the technique of `trial` does for the job `now` with this `ledger`; `before` is its key tree.
-TechniqueSaving saving_of(const Trial& trial, const KeyTree& before, const Job& now, const Ledger& ledger) {
+/// What the technique of `trial` does for the job `now`, which is `base`; `before` is its key tree.
+TechniqueSaving saving_of(const Trial& trial, const KeyTree& before, const Job& now, const Base& base) {
     const Technique& technique = trial.technique;
+    const Ledger& ledger = *base.ledger;
     TechniqueSaving out;
     out.technique = &technique;
     out.term = technique.term;
@@ -79,7 +101,9 @@ TechniqueSaving saving_of(const Trial& trial, const KeyTree& before, const Job& 
     if (with_others == Bytes(0)) return is_idle(fmt::format("{} is not live at the peak", out.term));
     if (!technique.reaches(phase)) return is_idle(fmt::format("the peak is in the {}", name_of(phase)));
 
-    const Step then = simulate_step(trial.job, Bound::point, Detail::bytes);
+    const Step then = trial.optimizer_alone && base.step != nullptr
+                          ? with_other_optimizer(*base.step, trial.job)
+                          : simulate_step(trial.job, Bound::point, Detail::bytes);
     out.term_saves = out.term_bytes - at_peak(then, out.term);
     for (const std::string_view other : technique.also) {
         if (other.empty() || own_is_live) continue;
@@ -112,15 +136,16 @@ public:
 
     [[nodiscard]] std::size_t count() const { return found_.size(); }
 
-    /// Tries technique `i`; `ledger` is asked for what it gives once the changed job is known. Null: there is none.
-    template <class LedgerOf>
-    void run(std::size_t i, const LedgerOf& ledger) {
+    /// Tries technique `i`; `base` is asked for once the changed job is known. Without a ledger there is nothing to try.
+    template <class BaseOf>
+    void run(std::size_t i, const BaseOf& base_of) {
         // The dearest stand last in the table and are begun first.
         const std::size_t row = found_.size() - 1 - i;
         try {
             const auto trial = trial_of(techniques().rows()[row], base_, job_);
             if (!trial) return;
-            if (const Ledger* now = ledger()) found_[row] = saving_of(*trial, base_.tree, job_, *now);
+            if (const Base now = base_of(); now.ledger != nullptr)
+                found_[row] = saving_of(*trial, base_.tree, job_, now);
         } catch (const OverflowError&) {
             // Its bytes leave the 64-bit range: it saves nothing.
         }
@@ -150,7 +175,7 @@ private:
 std::vector<TechniqueSaving> technique_savings(const Document& document, const Estimate& estimate) {
     Trials trials(document, estimate.job);
     Team team;
-    team.for_each_index(trials.count(), [&](std::size_t i) { trials.run(i, [&] { return &estimate.ledger; }); });
+    team.for_each_index(trials.count(), [&](std::size_t i) { trials.run(i, [&] { return Base{&estimate.ledger}; }); });
     return trials.take();
 }
 
@@ -165,15 +190,16 @@ Result<AdvisedEstimate> advised_estimate(const Document& document, Team& team, c
     try {
         auto job = checked_job(document);
         if (!job) return job.errors();
+        std::optional<Step> step;
         std::optional<Result<Ledger>> ledger;
         std::latch made(1);
         Trials trials(document, *job);
         // The ledger is begun first: whoever waits for it knows that a thread is at it.
         team.for_each_index(1 + trials.count(), [&](std::size_t i) {
             if (i > 0) {
-                trials.run(i - 1, [&]() -> const Ledger* {
+                trials.run(i - 1, [&] {
                     made.wait();
-                    return ledger && *ledger ? &**ledger : nullptr;
+                    return ledger && *ledger ? Base{&**ledger, &*step} : Base{};
                 });
                 return;
             }
@@ -181,7 +207,8 @@ Result<AdvisedEstimate> advised_estimate(const Document& document, Team& team, c
                 std::latch& made;
                 ~Announce() { made.count_down(); }
             } const announce{made};
-            ledger = checked_ledger(document, *job, budget, options);
+            step = simulate_step(*job);
+            ledger = checked_ledger(document, *job, *step, budget, options);
         });
         if (!*ledger) return ledger->errors();
         std::vector<TechniqueSaving> savings = trials.take();

@@ -140,8 +140,28 @@ public:
         return std::move(step_);
     }
 
+    /// The same, of what another job with the same micro-batches has made of them.
+    Step build(const Step& like) {
+        step_.terms = like.terms;
+        step_.root = like.root;
+        StateBooks books(job_, step_.terms, notes_);
+        for (StepNode& node : step_.root.children) {
+            if (node.pass == kStart) node.events = start(books);
+            if (node.pass == kUpdate) node.events = books.optimizer_step();
+        }
+        return std::move(step_);
+    }
+
 private:
+    /// Passes that the optimizer decides.
+    static constexpr std::string_view kStart = "start", kUpdate = "step";
+
     void derive();
+    [[nodiscard]] std::vector<Event> start(StateBooks& books) {
+        std::vector<Event> events = books.start();
+        inputs(events);
+        return events;
+    }
     void inputs(std::vector<Event>& start);
     void offloaded();
     void state_only(std::vector<Event> start);
@@ -252,9 +272,7 @@ void StepBuilder::derive() {
     pass_ = std::make_unique<ModelPass>(job_, step_.terms, communication, &tapes_);
     stated_ = std::make_unique<StatedTerms>(job_, bound_, step_, notes_);
     std::vector<StepNode>& out = step_.root.children;
-    std::vector<Event> start = books.start();
-    inputs(start);
-    out.push_back(leaf(Phase::forward, "start", std::move(start)));
+    out.push_back(leaf(Phase::forward, kStart.data(), start(books)));
 
     const bool stay = books.gradients_stay();
     const GradientMode later = job_.optimizer.in_backward ? GradientMode::consume
@@ -288,7 +306,7 @@ void StepBuilder::derive() {
     out.push_back(std::move(current));
 
     stated(out, Phase::optimizer_step, stated_->enter(Phase::optimizer_step, false));
-    out.push_back(leaf(Phase::optimizer_step, "step", books.optimizer_step()));
+    out.push_back(leaf(Phase::optimizer_step, kUpdate.data(), books.optimizer_step()));
     for (StepNode& end : ends) {
         move_to(end, Phase::optimizer_step);
         out.push_back(std::move(end));
@@ -355,11 +373,8 @@ private:
     std::map<Key, TermId> terms_;
 };
 
-}  // namespace
-
-Step simulate_step(const Job& job, Bound bound, Detail detail) {
-    Step step = StepBuilder(job, bound, detail).build();
-    if (detail == Detail::tensors) Refiner(step, job.model.get()).refine(step.root);
+/// Fills in what follows from the tree.
+void fold_tree(Step& step) {
     step.notes.resize(step.terms.size());
     Fold whole = fold(step.root, step.terms);
     step.profile = std::move(whole.profile);
@@ -369,7 +384,21 @@ Step simulate_step(const Job& job, Bound bound, Detail detail) {
     }
     for (const std::int64_t bytes : step.profile.group_max)
         step.additive_total = detail::checked_add(step.additive_total, bytes);
+}
+
+}  // namespace
+
+Step simulate_step(const Job& job, Bound bound, Detail detail) {
+    Step step = StepBuilder(job, bound, detail).build();
+    if (detail == Detail::tensors) Refiner(step, job.model.get()).refine(step.root);
+    fold_tree(step);
     return step;
+}
+
+Step with_other_optimizer(const Step& step, const Job& job) {
+    Step out = StepBuilder(job, Bound::point, Detail::bytes).build(step);
+    fold_tree(out);
+    return out;
 }
 
 namespace {

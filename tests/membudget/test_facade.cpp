@@ -199,7 +199,19 @@ TEST_CASE("an advised estimate is the estimate and its savings") {
                              R"({"membudget": 1, "model": {"family": "llama", "num_hidden_layers": 2},
                                  "training": {"sequence_length": 512}})",
                              R"({"membudget": 1, "model": {"family": "bert"}, "scenarios": {"x": {}},
-                                 "training": {"sequence_length": 64, "micro_batch_size": 64}})"}) {
+                                 "training": {"sequence_length": 64, "micro_batch_size": 64}})",
+                             // Jobs whose micro-batches serve for another optimizer, and some that do not.
+                             R"({"membudget": 1, "model": {"family": "llama"}, "training": {
+                                 "sequence_length": 64, "gradient_accumulation_steps": 3, "zero_grad": "zero",
+                                 "optimizer": {"name": "adamw", "clip": true, "ema": "fp32"}, "step": "first"}})",
+                             R"({"membudget": 1, "model": {"family": "mixtral"}, "training": {
+                                 "sequence_length": 64, "precision": "bf16-autocast", "carry_outputs": true,
+                                 "activation_checkpointing": "full"},
+                                 "parallelism": {"data": 4, "sharding": "fsdp2"}})",
+                             R"({"membudget": 1, "model": {"family": "gpt2"}, "training": {"sequence_length": 64},
+                                 "parallelism": {"data": 2, "sharding": "zero2"}})",
+                             R"({"membudget": 1, "model": {"family": "llama"}, "training": {"sequence_length": 64},
+                                 "terms": {"activations": "1GB"}})"}) {
         CAPTURE(text);
         const Document base = document(text);
         const auto advised = advised_estimate(base);
