@@ -162,7 +162,8 @@ enum class OpKind {
     interpolate,       ///< ids -> a table's entries, weighted and summed; ids, weights; parameters: weight
     latent_expand,     ///< inputs keys-and-values, rotated key; outputs k, v (latent attention)
     sparse_mask,       ///< hidden states, latent queries, cos, sin, mask -> the mask of the keys that an indexer
-                       ///< chooses; parameters: queries, keys, their norm, weights of the heads
+                       ///< chooses; parameters: queries, keys, their norm, weights of the heads. Of blocks of keys:
+                       ///< hidden states, cos, sin, mask; queries, keys, norms of both
     spread_streams,    ///< hidden states -> as many residual streams, all alike
     collapse_streams,  ///< streams -> weights of a result, of a mix, one hidden state; or this alone; parameters: weight,
                        ///< base, scale
@@ -178,7 +179,10 @@ enum class OpKind {
 [[nodiscard]] std::string_view name_of(OpKind kind);
 
 /// Non-linearities by the names of `transformers.activations.ACT2FN`.
-enum class Act { gelu, gelu_new, gelu_tanh, quick_gelu, silu, relu, relu2, tanh, sigmoid, bloom_gelu, xielu };
+enum class Act {
+    gelu, gelu_new, gelu_tanh, quick_gelu, silu, relu, relu2, tanh, sigmoid, bloom_gelu, xielu,
+    swigluoai,  ///< of gpt-oss and MiniMax-M3, of a gate and a value: both clamped, (up + 1) * gate * sigmoid(a * gate)
+};
 [[nodiscard]] std::string_view name_of(Act act);
 
 /// RMSNorm variants that differ in what they keep: see the kernels.
@@ -199,6 +203,7 @@ enum class NormStyle {
 enum class Rotation {
     halves,       ///< Llama, NeoX: the second half crosses with the first
     halves_named, ///< Phi: the same of a part of each head, all parts under names of the attention
+    halves_joined,  ///< MiniMax, GPT-NeoX: the same of a part of each head; both are rotated before either is joined
     halves_wide,  ///< ModernBERT: the same in fp32
     halves_promoted,  ///< OLMo: the same with tables in fp32, then cast back
     halves_cast,  ///< Qwen2-VL's tower: the same in fp32, of one copy each
@@ -313,7 +318,9 @@ struct OpAttributes {
     bool unbound = false;
     std::int64_t axes = 0;           ///< of rotary tables: positions in so many directions, of each token
     bool interleaved = false;        ///< of rotary tables: the directions take turns; of a sparse mask: neighbours cross
-    std::int64_t chosen = 0;         ///< of a sparse mask: keys of each token
+    std::int64_t chosen = 0;         ///< of a sparse mask: keys of each token, or blocks of them
+    std::int64_t key_block = 0;      ///< of a sparse mask: so many keys are chosen together; 0: each by itself
+    std::int64_t local_blocks = 0;   ///< of a sparse mask: so many blocks before each query are always chosen
     std::int64_t streams = 0;        ///< of a collapse
     std::int64_t iterations = 0;     ///< of a collapse: rows and columns of a mix are normalised so often
     std::int64_t rate = 0;           ///< tokens that become one key; 0: none
@@ -369,6 +376,8 @@ struct OpAttributes {
     bool shared_gate = false;        ///< the shared expert has a gate
     bool jittered = false;           ///< of a mixture: noise multiplies its input in place
     bool shared_bias = false;        ///< the shared expert's modules have biases
+    bool shared_fused = false;       ///< one projection makes its gate and its value
+    bool scales_routed = false;      ///< what the routed experts make is multiplied by a number
 };
 
 /// A low-rank adapter on a linear module or an embedding.

@@ -55,9 +55,13 @@ using WeightsOnly = std::function<void(BlockBuilder& builder)>;
 /// Builds an attention of its own from the norm's output, cos, sin and mask; returns the result.
 using BuildAttention = std::function<int(BlockBuilder& builder, int x, int cos, int sin, int mask)>;
 
+/// Builds a mask from the norm's output, the rotated queries, cos, sin and the model's mask.
+using BuildMask = std::function<int(BlockBuilder& builder, int x, int query, int cos, int sin, int mask)>;
+
 struct AttentionPlan {
     WeightsOnly weights;                 ///< set: instead of everything below
     BuildAttention build;                ///< set: instead of everything but heads and rotation
+    BuildMask mask;                      ///< set: makes a mask of the layer's own of the model's
     std::string_view module = "self_attn";
     std::string_view q = "q_proj", k = "k_proj", v = "v_proj", o = "o_proj";
     std::string_view qkv;                ///< one fused projection instead of q, k, v
@@ -118,6 +122,7 @@ struct MlpPlan {
         std::int64_t shared_width = 0;   ///< of the always active expert; 0: none
         bool shared_gate = false;        ///< the shared expert has a sigmoid gate
         bool shared_bias = false;        ///< the shared expert's modules have biases
+        bool scaled = false;             ///< what the routed experts make is multiplied by a number
         RouterForm form = RouterForm::mixtral;
         SharedExpert sharing = SharedExpert::last;
         bool jittered = false;           ///< see `OpAttributes::jittered`

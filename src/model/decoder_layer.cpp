@@ -214,7 +214,11 @@ int LayerBuilder::attention(int x, int residual) {
     attributes.bias = a.alibi;
     attributes.softmax_in_dtype = a.softmax_in_dtype;
     attributes.cast_to_values = a.cast_to_values;
-    const int mask = shared(a.window > 0 ? ids_.window_mask : ids_.full_mask);
+    int mask = shared(a.window > 0 ? ids_.window_mask : ids_.full_mask);
+    if (a.mask) {
+        const auto table = static_cast<std::size_t>(a.rotary);
+        mask = builder_.hold(a.mask(builder_, x, q, shared(ids_.cos[table]), shared(ids_.sin[table]), mask));
+    }
     int context = builder_.tensor(in_attention("attention"), a.heads * attributes.value_dim);
     std::vector<int> inputs{q, k, v, mask};
     if (ids_.alibi >= 0) inputs.push_back(shared(ids_.alibi));
@@ -280,6 +284,7 @@ int LayerBuilder::gated_mlp(int x) {
             builder_.split(fused, in_mlp("split"), {m.width, m.width}, place::mlp);
         gate = builder_.hold(parts[0]);
         up = parts[1];
+        if (m.act == Act::swigluoai) builder_.hold(fused);
     } else {
         gate = builder_.linear(x, in_mlp(m.gate), m.width, m.bias, place::mlp);
         up = builder_.linear(x, in_mlp(m.up), m.width, m.bias, place::mlp);

@@ -153,9 +153,10 @@ constexpr std::string_view kStoredLfm2Moe =
 constexpr std::string_view kMinimaxM3Keys =
     "vocab_size=200064 hidden_size=6144 intermediate_size=3072 dense_intermediate_size=12288 "
     "shared_intermediate_size=3072 num_hidden_layers=60 num_attention_heads=64 num_key_value_heads=4 head_dim=128 "
-    "tie_word_embeddings=false rotary_dim=64 num_experts_per_tok=4 num_local_experts|num_experts=128 layer_types "
-    "mlp_layer_types moe_layer_freq index_n_heads=4 index_head_dim=128 sparse_attention_config "
-    "attention_output_gate=false use_qk_norm=true";
+    "tie_word_embeddings=false partial_rotary_factor rope_parameters num_experts_per_tok=4 "
+    "num_local_experts|num_experts=128 layer_types mlp_layer_types moe_layer_freq index_n_heads=4 index_head_dim=128 "
+    "index_block_size=128 index_topk_blocks=16 index_local_blocks=1 sparse_attention_config attention_dropout=0.0 "
+    "output_router_logits=false attention_output_gate=false use_qk_norm=true";
 constexpr std::string_view kDeepseekV4Keys =
     "vocab_size=129280 hidden_size=4096 moe_intermediate_size|intermediate_size=2048 num_hidden_layers=43 "
     "num_attention_heads=64 head_dim=512 q_lora_rank=1024 num_experts_per_tok=6 "

@@ -198,6 +198,7 @@ std::string_view name_of(Act act) {
         case Act::sigmoid: return "sigmoid";
         case Act::bloom_gelu: return "bloom_gelu";
         case Act::xielu: return "xielu";
+        case Act::swigluoai: return "swigluoai";
     }
     throw InternalError("an activation without a name");
 }

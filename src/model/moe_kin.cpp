@@ -33,64 +33,6 @@ std::vector<std::int64_t> numbered_layers(ConfigReader& config, std::string_view
 
 }  // namespace
 
-void configure_minimax_m3(ConfigReader& config, DecoderPlan& plan) {
-    read_decoder_sizes(config, plan);
-    plan.norm = norms::rms_one_plus;
-    LayerPlan base;
-    read_heads(config, plan.hidden, base.attention);
-    base.attention.qk_norm = QkNorm::per_head;
-    base.attention.qk_norm_kind = norms::rms_one_plus;
-    base.attention.rotary_dim = config.size("rotary_dim");
-    base.mlp.gate_up = "gate_up_proj";
-    base.mlp.width = config.size("dense_intermediate_size");
-    MlpPlan experts = base.mlp;
-    read_experts(config, experts, "num_local_experts", "intermediate_size");
-    experts.experts.shared = "shared_experts";
-    experts.experts.shared_gate_up = "gate_up_proj";
-    experts.experts.shared_width = config.size("shared_intermediate_size");
-    if (config.flag("attention_output_gate"))
-        config.unsupported("attention_output_gate", "expected false: the class has no such gate");
-    if (!config.flag("use_qk_norm"))
-        config.unsupported("use_qk_norm", "expected true: the class always normalises queries and keys");
-
-    // Published files describe the layers in an object of their own.
-    ConfigReader sparse_config = config.nested(
-        "sparse_attention_config", "sparse attention",
-        "sparse_num_index_heads sparse_index_dim sparse_attention_freq sparse_disable_index_value");
-    const std::int64_t heads = sparse_config.size_or("sparse_num_index_heads", config.size("index_n_heads", kLargestCount), kLargestCount);
-    const std::int64_t width = sparse_config.size_or("sparse_index_dim", config.size("index_head_dim"));
-    std::vector<bool> indexed = layers_of_type(config, plan.layer_count, "minimax_m3_sparse", "full_attention");
-    if (indexed.empty())
-        for (const std::int64_t mark : sparse_config.sizes("sparse_attention_freq")) indexed.push_back(mark != 0);
-    const auto count = static_cast<std::size_t>(plan.layer_count);
-    if (indexed.empty()) indexed.assign(count, false);
-    if (indexed.size() != count)
-        sparse_config.invalid("sparse_attention_freq", "expected an entry for each layer");
-    const std::vector<std::int64_t> without_value = sparse_config.sizes("sparse_disable_index_value");
-    for (std::size_t i = 0; i < std::min(indexed.size(), without_value.size()); ++i)
-        if (indexed[i] && without_value[i] == 0) {
-            sparse_config.unsupported("sparse_disable_index_value", "expected indexers without values in all sparse layers");
-            break;
-        }
-    std::vector<bool> sparse = listed_sparse_layers(config, plan.layer_count);
-    if (sparse.empty()) sparse.assign(count, true);
-    std::vector<std::pair<bool, bool>> layers;
-    for (std::size_t i = 0; i < std::min(indexed.size(), sparse.size()); ++i) layers.emplace_back(indexed[i], sparse[i]);
-    plan_layers(plan, layers, [&, hidden = plan.hidden](const auto& key) {
-        LayerPlan layer = base;
-        if (key.second) layer.mlp = experts;
-        if (key.first)
-            layer.extra = [=](BlockBuilder& b) {
-                b.linear_weights("self_attn.indexer.q_proj", hidden, heads * width, false, Component::attention);
-                b.linear_weights("self_attn.indexer.k_proj", hidden, width, false, Component::attention);
-                for (const std::string_view norm : {"self_attn.indexer.q_norm", "self_attn.indexer.k_norm"})
-                    b.norm_weights(norm, width, norms::rms_one_plus);
-            };
-        return layer;
-    });
-    plan.step_unsupported = kCountedOnly;
-}
-
 void configure_step3p5(ConfigReader& config, DecoderPlan& plan) {
     read_decoder_sizes(config, plan);
     LayerPlan base;

@@ -51,7 +51,8 @@ Ref apply_activation(Tape& tape, Act act, const Ref& x) {
         case Act::tanh: return tape.unary_saving_output(x, "tanh");
         case Act::sigmoid: return tape.unary_saving_output(x, "sigmoid");
         case Act::bloom_gelu: return bloom_gelu(tape, x);
-        case Act::xielu: break;  // it has parameters
+        case Act::xielu: break;      // it has parameters
+        case Act::swigluoai: break;  // it has two inputs
         case Act::relu2: {
             Ref rectified = tape.unary_saving_output(x, "relu");
             return tape.square(rectified);
@@ -217,7 +218,34 @@ void activation(KernelCall& call) {
     call.out(0, apply_activation(call.tape, call.attributes().act, call.in(0)));
 }
 
+Ref gated_by_sigmoid(Tape& tape, Ref& gate, Ref& up, Ref& glu) {
+    gate = clamp(tape, gate, Bounds::one);
+    up = clamp(tape, up, Bounds::both);
+    {
+        Ref scaled = tape.mul_scalar(gate);
+        const Ref sigmoid = tape.unary_saving_output(scaled, "sigmoid");
+        scaled.reset();
+        glu = tape.mul(gate, sigmoid);
+    }
+    const Ref shifted = tape.add_scalar(up);
+    return tape.mul(shifted, glu);
+}
+
+namespace {
+
+/// MiniMaxM3VLDenseMLP.forward between its two modules: gate, value and glu are names of the function.
+void clamped_gated_activation(KernelCall& call) {
+    Ref gate = call.in(0), up = call.in(1), glu;
+    call.out(0, gated_by_sigmoid(call.tape, gate, up, glu));
+    for (Ref* const local : {&gate, &up, &glu}) call.hold_local(std::move(*local));
+}
+
+bool is_clamped(const KernelCall& call) { return call.attributes().act == Act::swigluoai; }
+
+}  // namespace
+
 Ref gate(KernelCall& call) {
+    if (is_clamped(call)) return {};
     Ref out = apply_activation(call.tape, call.attributes().act, call.in(0));
     // In `act(gate(x)) * up(x)` no name is left of what `gate` returned.
     if (call.input_tensor(0).held == Held::until_last_read) call.rebind_input(0, {});
@@ -225,10 +253,12 @@ Ref gate(KernelCall& call) {
 }
 
 void gated_activation(KernelCall& call) {
+    if (is_clamped(call)) return clamped_gated_activation(call);
     call.out(0, call.tape.mul(std::move(call.early), call.in(1)));
 }
 
 void fused_gated_activation(KernelCall& call) {
+    if (is_clamped(call)) return clamped_gated_activation(call);
     // An upper figure: Liger's backward writes both gradients over the saved inputs
     // [Liger-Kernel ops/swiglu.py swiglu_backward], Megatron's and TE's allocate them.
     Tape& tape = call.tape;

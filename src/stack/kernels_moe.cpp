@@ -47,24 +47,16 @@ Ref gate_halves(Mixture& m, const Ref& both) {
     Tape& tape = m.tape;
     const std::int64_t half = both.numel() / 2;
     if (m.a.router == RouterForm::gpt_oss) {
-        // Halves interleaved, clamped; (up + 1) * gate * sigmoid(alpha * gate)
-        // [modeling_gpt_oss.py GptOssExperts._apply_gate].
-        Ref gate = tape.slice(both, half);
-        Ref up = tape.slice(both, half);
-        gate = clamp(tape, gate, Bounds::one);
-        up = clamp(tape, up, Bounds::both);
-        Ref glu;
-        {
-            Ref scaled = tape.mul_scalar(gate);
-            const Ref sigmoid = tape.unary_saving_output(scaled, "sigmoid");
-            scaled.reset();
-            glu = tape.mul(gate, sigmoid);
-        }
-        const Ref shifted = tape.add_scalar(up);
-        return tape.mul(shifted, glu);
+        // Halves interleaved.
+        Ref gate = tape.slice(both, half), up = tape.slice(both, half), glu;
+        return gated_by_sigmoid(tape, gate, up, glu);
     }
     const std::int64_t halves[] = {half, half};
-    const std::vector<Ref> parts = tape.chunk(both, halves);
+    std::vector<Ref> parts = tape.chunk(both, halves);
+    if (m.a.act == Act::swigluoai) {
+        Ref glu;
+        return gated_by_sigmoid(tape, parts[0], parts[1], glu);
+    }
     if (clamps(m)) {
         const Ref gate = clamp(tape, parts[0], Bounds::one), up = clamp(tape, parts[1], Bounds::both);
         return tape.mul(apply_activation(tape, m.a.act, gate), up);
@@ -207,6 +199,14 @@ Ref looped_experts(Mixture& m, const Ref& x, const Routing& routing) {
 /// The dense network that every token passes: down(act(gate(x)) * up(x)).
 Ref shared_expert(Mixture& m, const Ref& x) {
     Tape& tape = m.tape;
+    if (m.a.shared_fused) {  // MiniMaxM3VLDenseMLP
+        const Ref both = m.next_linear(x, m.hidden, 2 * m.a.shared_width, m.a.shared_bias);
+        const std::int64_t halves[] = {both.numel() / 2, both.numel() / 2};
+        std::vector<Ref> parts = tape.chunk(both, halves);
+        Ref glu;
+        Ref product = gated_by_sigmoid(tape, parts[0], parts[1], glu);
+        return m.next_linear(std::move(product), m.a.shared_width, m.hidden, m.a.shared_bias);
+    }
     if (clamps(m)) {
         const Ref gate = clamp(tape, m.next_linear(x, m.hidden, m.a.shared_width, m.a.shared_bias), Bounds::one);
         const Ref up = clamp(tape, m.next_linear(x, m.hidden, m.a.shared_width, m.a.shared_bias), Bounds::both);
@@ -296,7 +296,7 @@ void mixture(KernelCall& call, Experts experts) {
     if (m.a.router == RouterForm::llama4) return all_experts(m);
     if (m.a.router == RouterForm::dbrx) experts = looped_experts;
     if (m.a.jittered) add_jitter(m);
-    const Ref x = tape.view(call.in(0));
+    const Ref x = m.flat = tape.view(call.in(0));
     if (m.a.shared_width == 0) {
         const Routing routing = route(m);
         if (m.a.keeps_logits) call.keep_as_output(routing.logits);
@@ -304,7 +304,8 @@ void mixture(KernelCall& call, Experts experts) {
         return;
     }
     // Parameters: router, experts, shared expert [, its gate], whatever the order of the calls.
-    const std::size_t of_shared = (m.a.shared_bias ? 6U : 3U) + (m.a.shared_gate ? 1U : 0U);
+    const std::size_t modules = m.a.shared_fused ? 2U : 3U;
+    const std::size_t of_shared = (m.a.shared_bias ? 2U : 1U) * modules + (m.a.shared_gate ? 1U : 0U);
     std::size_t behind_router = 0;
     Routing routing;
     Ref shared;
@@ -325,7 +326,8 @@ void mixture(KernelCall& call, Experts experts) {
     if (m.a.shared == SharedExpert::first) run_shared(x);
     run_router();
     if (m.a.shared == SharedExpert::between) run_shared(x);
-    const Ref routed = run_experts();
+    Ref routed = run_experts();
+    if (m.a.scales_routed) routed = tape.mul_scalar(std::move(routed));
     const bool last = !shared;
     if (last) run_shared(call.in(0));
     if (m.a.shared_gate) {
