@@ -327,6 +327,7 @@ struct OpAttributes {
     bool overlaps = false;           ///< of a compression: each window reads the one before
     bool passed_on = false;          ///< of a sparse mask: the layer returns the choice, which the next one gets
     bool chosen_before = false;      ///< of a sparse mask: the choice is the one that the layer got, and returns
+    bool returns_weights = false;    ///< of such an attention: the layer gets the probabilities of all images
     bool each_image = false;         ///< of an attention: one image, or window of it, after the other
     bool stored = false;             ///< of an attention: a dictionary of the model's keeps its keys and values
     bool packed = false;             ///< of an attention over patches: all images are one sequence
@@ -348,7 +349,7 @@ struct OpAttributes {
     bool weight_copied = false;      ///< of a linear: autocast copies the weight at each use
     bool causal = true;
     Rows queries = Rows::positions, keys = Rows::positions;  ///< of a mask or a position bias
-    bool cast_to_weight = false;     ///< of a linear: the input is cast to the weight's type first
+    bool cast_to_weight = false;     ///< of a linear: the input is cast to the weight's type first; of patches: the output is
     bool own_ids = false;            ///< of an embedding: the model makes the ids, which backward needs
     std::int64_t stride = 1;         ///< of a convolution
     std::int64_t window = 0;         ///< sliding window in tokens; 0: none

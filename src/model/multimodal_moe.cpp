@@ -69,34 +69,4 @@ void configure_step3p7(ConfigReader& config, Parts& parts) {
     parts.add_decoder(plan);
 }
 
-void configure_minimax_m3_vl(ConfigReader& config, Parts& parts) {
-    DecoderPlan plan = language_model();
-    ConfigReader text = config.nested("text_config", "minimax_m3_vl_text", keys_of("minimax_m3_vl_text"));
-    read_text(text, config, configure_minimax_m3, plan);
-    ConfigReader vision = config.nested(
-        "vision_config", "minimax_m3_vl_vision",
-        "hidden_size=1280 intermediate_size=5120 num_hidden_layers=32 num_channels=3 patch_size=14 "
-        "temporal_patch_size=2 spatial_merge_size=2");
-    const std::int64_t hidden = vision.size("hidden_size");
-    const std::int64_t width = vision.size("intermediate_size");
-    const std::int64_t patch = vision.size("patch_size", kLargestCount);
-    const std::int64_t merge = vision.size("spatial_merge_size", 64);
-    const std::int64_t inner = config.size("projector_hidden_size");
-    parts.add("model.vision_tower.", "patch embedding", [&](BlockBuilder& b) {
-        convolution(b, "embeddings.proj", hidden, vision.size("num_channels", kLargestCount),
-                    {vision.size("temporal_patch_size", kLargestCount), patch, patch}, false);
-        b.norm_weights("pre_layrnorm", hidden, norms::layer, kVision);  // the class spells it so
-    });
-    parts.add("model.vision_tower.layers.{}.", "vision layer", [&](BlockBuilder& b) {
-        vit_layer(b, "self_attn", "out_proj", {"layer_norm1", "layer_norm2"}, hidden, width);
-    }, vision.size("num_hidden_layers", kLargestCount));
-    parts.add("model.multi_modal_projector.", "projector", [&](BlockBuilder& b) {
-        b.linear_weights("linear_1", hidden, inner, true, kVision);
-        b.linear_weights("linear_2", inner, plan.hidden, true, kVision);
-        b.linear_weights("merge_linear_1", plan.hidden * merge * merge, inner, true, kVision);
-        b.linear_weights("merge_linear_2", inner, plan.hidden, true, kVision);
-    });
-    parts.add_decoder(plan);
-}
-
 }  // namespace membudget

@@ -48,7 +48,8 @@ Ref rotate_part(KernelCall& call, const Ref& x, const Ref& cos, const Ref& sin) 
     return call.tape.cat(joined);
 }
 
-/// A part of each head of q and k rotated, then both concatenated with the rest, under the same names.
+/// A part of each head of q and k rotated, then both concatenated with the rest, under the same names; in towers without
+/// names of their own.
 void rotate_then_join(KernelCall& call, const Ref& q, const Ref& k, const Ref& cos, const Ref& sin) {
     Tape& tape = call.tape;
     const std::array<Ref, 2> q_parts = cut(call, q);
@@ -57,7 +58,7 @@ void rotate_then_join(KernelCall& call, const Ref& q, const Ref& k, const Ref& c
     Ref k_rotated = rotate(tape, k_parts[0], cos, sin);
     std::array<Ref, 2> q_joined{std::move(q_rotated), q_parts[1]};
     call.out(0, tape.cat(q_joined));
-    q_joined[0].reset();
+    if (!call.attributes().unbound) q_joined[0].reset();
     std::array<Ref, 2> k_joined{std::move(k_rotated), k_parts[1]};
     call.out(1, tape.cat(k_joined));
 }

@@ -36,7 +36,9 @@ void conv_patches(KernelCall& call) {
         if (copies) node.drop(contiguous);
         node.finish(out);
     }
-    call.out(0, tape.view(std::move(out)));
+    out = tape.view(std::move(out));
+    if (call.attributes().cast_to_weight) out = tape.cast(std::move(out), call.parameter(0).dtype());
+    call.out(0, std::move(out));
 }
 
 namespace {

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from mixtures import ALTERNATING, WINDOW, base, llama4, routed
+from mixtures import ALTERNATING, WINDOW, base, llama4, minimax_m3, routed
 from vision_language import (
     CELL,
     CPU_OPTIMIZER,
@@ -75,6 +75,23 @@ def kimi_k25() -> Config:
     }
 
 
+def minimax_m3_images() -> Config:
+    """MiniMax-M3: rotation in three directions, of which some dimensions are left over, and patches merged late."""
+    return {
+        "text_config": minimax_m3(),
+        "vision_config": TOWER | {"hidden_size": 176, "patch_size": PATCH},
+        "projector_hidden_size": 320,
+        "image_token_index": VOCAB - 1,
+        "video_token_index": VOCAB - 2,
+    }
+
+
+def packed_grids(batch: int, images: int, words: int, form: int) -> dict[str, Any]:
+    """The same, each patch of two frames in one row."""
+    made = grids(batch, images, words, form)
+    return made | {"pixel_values": {"shape": [made["pixel_values"]["shape"][0], 2 * 3 * PATCH**2]}}
+
+
 def grids(batch: int, images: int, words: int, form: int) -> dict[str, Any]:
     """Images of one size, cut into patches."""
     height, width = [(16, 12), (8, 14)][form % 2]
@@ -119,6 +136,7 @@ COMMON: dict[str, Any] = {"attn_implementation": "sdpa", "optimizer": CPU_OPTIMI
 CLASSES: dict[str, tuple[str, Callable[[], Config], Callable[..., dict[str, Any]]]] = {
     "llama4-images": ("Llama4ForConditionalGeneration", llama4_images, tiles),
     "kimi-k25": ("Kimi_K25ForConditionalGeneration", kimi_k25, grids),
+    "minimax-m3-images": ("MiniMaxM3SparseForConditionalGeneration", minimax_m3_images, packed_grids),
     "paligemma": ("PaliGemmaForConditionalGeneration", lambda: paligemma("gemma"), prefixes),
     "paligemma2": (
         "PaliGemmaForConditionalGeneration",
