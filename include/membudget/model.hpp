@@ -311,7 +311,7 @@ struct OpAttributes {
     /// convolution made it.
     bool transposed = false;
     bool head_major = false;         ///< queries and keys lie in memory head by head
-    bool sliced = false;             ///< of a split: parts are sliced off one by one
+    bool sliced = false;             ///< of a split: parts are sliced off one by one; of a join: the images are
     bool same = false;               ///< of a split: its output is its input, or a parameter, under another name
     /// Heads were cut before queries, keys and values were taken apart: their gradients are stacked from
     /// any layout.
@@ -378,6 +378,8 @@ struct OpAttributes {
     bool jittered = false;           ///< of a mixture: noise multiplies its input in place
     bool shared_bias = false;        ///< the shared expert's modules have biases
     bool shared_fused = false;       ///< one projection makes its gate and its value
+    bool bounded = false;            ///< of a gated activation or a mixture: act(gate) and up are clamped before their product
+    bool looped = false;             ///< of a mixture: the class runs one expert after the other, whatever is asked for
     bool scales_routed = false;      ///< what the routed experts make is multiplied by a number
 };
 

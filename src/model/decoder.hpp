@@ -87,6 +87,7 @@ struct AttentionPlan {
     bool sinks = false;                  ///< one learned score per head beside those of the keys
     bool gated = false;                  ///< the query projection also makes a gate of its width
     std::string_view gate;               ///< a projection whose sigmoid multiplies the heads' results; empty: none
+    bool gate_per_head = false;          ///< it makes one number for each head
     bool scales_query = false;           ///< the query is scaled by an op of its own
     bool scales_values = false;          ///< the values are
     std::int64_t window = 0;
@@ -109,6 +110,7 @@ struct MlpPlan {
     bool gated = true;
     bool bias = false;
     Act act = Act::silu;
+    bool bounded = false;                ///< see `OpAttributes::bounded`
     std::string_view inner_norm;         ///< before the last projection; empty: none
     std::string_view inner_dropout;      ///< likewise
     double inner_dropout_p = 0;
@@ -125,6 +127,7 @@ struct MlpPlan {
         bool scaled = false;             ///< what the routed experts make is multiplied by a number
         RouterForm form = RouterForm::mixtral;
         SharedExpert sharing = SharedExpert::last;
+        bool looped = false;             ///< see `OpAttributes::looped`
         bool jittered = false;           ///< see `OpAttributes::jittered`
         bool wide_router = false;        ///< the class keeps the router's weight in fp32
         bool normalised = false;         ///< see `OpAttributes::normalised`
@@ -189,6 +192,7 @@ struct DecoderPlan {
     bool embedding_scale = false;
     bool keeps_embeddings = false;       ///< their name stays beside what a scale or norm makes of them
     std::string_view project_in, project_out;
+    std::int64_t both_masks = 0;         ///< masks with this window and without one are made, used or not; 0: as used
     bool unused_tables = false;          ///< rotary tables are made though no layer rotates
     std::string_view stem_norm;          ///< behind the embeddings, whose own name stays; empty: none
     std::string_view layers = "layers";
@@ -234,6 +238,7 @@ struct DecoderPlan {
     /// model by itself, returns (Llama 4).
     bool decoder_within = false;
     bool listed_images = false;          ///< their features come as a list
+    bool picked_images = false;          ///< of which each was picked by its index
     /// The tokens of an image see each other; a second input tells them from words (`token_type_ids`).
     bool image_blocks = false;
     std::string step_unsupported;

@@ -170,7 +170,7 @@ int LayerBuilder::attention(int x, int residual) {
     int v = -1;
     projections(x, q, k, v);
     const int gate = a.gate.empty() ? -1
-                                    : builder_.hold(builder_.linear(x, in_attention(a.gate), a.heads * a.head_dim,
+                                    : builder_.hold(builder_.linear(x, in_attention(a.gate), a.heads * (a.gate_per_head ? 1 : a.head_dim),
                                                                     false, place::attention));
 
     OpAttributes attributes;
@@ -290,6 +290,7 @@ int LayerBuilder::gated_mlp(int x) {
         up = builder_.linear(x, in_mlp(m.up), m.width, m.bias, place::mlp);
     }
     int product = builder_.gated_activation(gate, up, in_mlp(m.act_name), m.act, place::mlp);
+    builder_.last_op().attributes.bounded = m.bounded;
     if (!m.inner_norm.empty()) product = builder_.norm(product, in_mlp(m.inner_norm), plan_.norm, place::mlp);
     return builder_.linear(product, in_mlp(m.down), plan_.hidden, m.bias, place::mlp);
 }

@@ -93,6 +93,8 @@ int mixture_of_experts(BlockBuilder& builder, const MlpPlan& mlp, int x, std::in
     attributes.shared_bias = e.shared_bias;
     attributes.shared_fused = !e.shared_gate_up.empty();
     attributes.scales_routed = e.scaled;
+    attributes.bounded = mlp.bounded;
+    attributes.looped = e.looped;
     return out;
 }
 

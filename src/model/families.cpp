@@ -706,8 +706,8 @@ constexpr Family kFamilies[] = {
      "num_key_value_heads|num_attention_groups=8 head_dim=128 tie_word_embeddings=false attention_bias=false "
      "mlp_bias=false num_experts_per_tok|moe_top_k=8 n_routed_experts|moe_num_experts|num_local_experts=288 "
      "moe_intermediate_size=1280 share_expert_dim|share_expert_dims=1280 layer_types mlp_layer_types "
-     "moe_layers_enum num_sliding_attention_heads attention_other_setting "
-     "num_nextn_predict_layers|num_mtp_layers=0",
+     "moe_layers_enum num_sliding_attention_heads attention_other_setting sliding_window rope_parameters "
+     "partial_rotary_factor partial_rotary_factors attention_dropout=0.0 num_nextn_predict_layers|num_mtp_layers=0",
      kStoredStep3p5},
     {"gemma4_text",
      "Gemma4ForCausalLM",

@@ -188,7 +188,7 @@ void configure_dbrx(ConfigReader& config, DecoderPlan& plan) {
     mlp.module = "ffn";
     mlp.act = experts_config.nested("ffn_act_fn", "dbrx ffn_act_fn", "name=silu").activation("name");
     MlpPlan::Experts& experts = mlp.experts;
-    experts.flat = true;
+    experts.flat = experts.looped = true;
     experts.count = experts_config.size("moe_num_experts", kLargestCount);
     experts.width = experts_config.size("ffn_hidden_size");
     experts.per_token = experts_config.size("moe_top_k", kLargestCount);

@@ -1,7 +1,5 @@
 /// Mixtures of experts of which the parameters are known and no step has been measured.
 
-#include <algorithm>
-#include <charconv>
 #include <utility>
 
 #include "model/llama_like.hpp"
@@ -9,78 +7,7 @@
 #include "model/moe.hpp"
 
 namespace membudget {
-namespace {
 
-constexpr std::string_view kWindow = "sliding_attention";
-
-
-/// The layers that `moe_layers_enum` numbers, as a list or as text ("3,4,5").
-std::vector<std::int64_t> numbered_layers(ConfigReader& config, std::string_view key) {
-    const KeyTree* value = config.raw(key);
-    if (value == nullptr || !value->is(KeyTree::Kind::string)) return config.sizes(key);
-    std::vector<std::int64_t> out;
-    const std::string text = config.text(key);
-    const char* at = text.data();
-    const char* const end = at + text.size();
-    while (at != end) {
-        std::int64_t number = 0;
-        const auto [next, error] = std::from_chars(at, end, number);
-        if (error == std::errc()) out.push_back(number);
-        at = next == at ? at + 1 : next;
-    }
-    return out;
-}
-
-}  // namespace
-
-void configure_step3p5(ConfigReader& config, DecoderPlan& plan) {
-    read_decoder_sizes(config, plan);
-    LayerPlan base;
-    AttentionPlan& attention = base.attention;
-    attention.heads = config.size("num_attention_heads", kLargestCount);
-    attention.kv_heads = config.size("num_key_value_heads", kLargestCount);
-    attention.head_dim = config.size("head_dim");
-    attention.bias = attention.output_bias = config.flag("attention_bias");
-    attention.qk_norm = QkNorm::per_head;
-    base.mlp.width = config.size("intermediate_size");
-    base.mlp.bias = config.flag("mlp_bias");
-    MlpPlan experts = base.mlp;
-    read_experts(config, experts, "n_routed_experts", "moe_intermediate_size");
-    experts.experts.shared = "shared_experts";
-    experts.experts.shared_width = config.size("share_expert_dim");
-    experts.experts.shared_bias = base.mlp.bias;
-
-    // Layers with a window have heads of their own number.
-    ConfigReader other = config.nested("attention_other_setting", "attention of layers with a window",
-                                       "num_attention_heads");
-    const std::int64_t window_heads = config.size_or(
-        "num_sliding_attention_heads", other.size_or("num_attention_heads", attention.heads, kLargestCount), kLargestCount);
-    const std::int64_t trailing = config.count_or("num_nextn_predict_layers", 0);
-    std::vector<bool> windows;
-    for (const std::string& word : layer_words(config, "layer_types", plan.layer_count, trailing))
-        windows.push_back(word == kWindow);
-    windows.resize(static_cast<std::size_t>(plan.layer_count));
-    std::vector<bool> sparse = listed_sparse_layers(config, plan.layer_count, trailing);
-    if (sparse.empty()) {
-        const bool listed = config.raw("moe_layers_enum") != nullptr;
-        const std::vector<std::int64_t> numbers = numbered_layers(config, "moe_layers_enum");
-        for (std::int64_t i = 0; i < plan.layer_count; ++i)
-            sparse.push_back(listed ? std::find(numbers.begin(), numbers.end(), i) != numbers.end() : i >= 3);
-    }
-    std::vector<std::pair<bool, bool>> layers;
-    for (std::size_t i = 0; i < std::min(windows.size(), sparse.size()); ++i) layers.emplace_back(windows[i], sparse[i]);
-    plan_layers(plan, layers, [&, hidden = plan.hidden](const auto& key) {
-        LayerPlan layer = base;
-        if (key.first) layer.attention.heads = window_heads;
-        if (key.second) layer.mlp = experts;
-        // A gate for each head's result.
-        layer.extra = [hidden, heads = layer.attention.heads](BlockBuilder& b) {
-            b.linear_weights("self_attn.g_proj", hidden, heads, false, Component::attention);
-        };
-        return layer;
-    });
-    plan.step_unsupported = kCountedOnly;
-}
 void configure_hunyuan_moe(ConfigReader& config, DecoderPlan& plan) {
     configure_hunyuan_dense(config, plan);
     MlpPlan& mlp = plan.layer().mlp;

@@ -34,9 +34,18 @@ int attention(BlockBuilder& b, const PatchLayer& plan, int x, int cos, int sin) 
     OpAttributes& a = b.op(OpKind::attention, module, place, {rotated_q, rotated_k, value}, {context}).attributes;
     sizes(a);
     a.causal = false;
-    a.each_image = true;
+    a.each_image = plan.packed;
     a.returns_weights = plan.returns_weights;
     return b.linear(context, join(module, plan.out), plan.hidden, true, place);
+}
+
+/// residual + scale * x, the sum in the class's order.
+int joined(BlockBuilder& b, int residual, int x, std::string_view scale, const std::string& name) {
+    if (scale.empty()) return b.add(residual, x, name);
+    const int scaled = b.tensor(std::string(scale), b.width(x), Rows::patches);
+    b.op(OpKind::multiply, std::string(scale), place::residual, {x}, {scaled},
+         {b.parameter(std::string(scale), {b.width(x)}, kVision)});
+    return b.add(scaled, residual, name);
 }
 
 }  // namespace
@@ -54,7 +63,7 @@ Block patch_layer(const PatchLayer& plan, const PatchTables& tables, const std::
         y = b.hold(b.norm(x, plan.norms[0], norms::layer));
         y = attention(b, plan, y, cos, sin);
     }
-    const int residual = b.hold(b.add(x, y, join(plan.attention, "residual")));
+    const int residual = b.hold(joined(b, x, y, plan.scales[0], join(plan.attention, "residual")));
     {
         const auto argument = b.scope();
         const Place place = in_vision(place::mlp);
@@ -63,7 +72,7 @@ Block patch_layer(const PatchLayer& plan, const PatchTables& tables, const std::
         y = b.activation(y, join("mlp", plan.act_name), plan.act, place);
         y = b.linear(y, "mlp.fc2", plan.hidden, true, place);
     }
-    y = b.add(residual, y, "mlp.residual");
+    y = joined(b, residual, y, plan.scales[1], "mlp.residual");
     b.set_checkpointable();
     return std::move(b).finish(y);
 }

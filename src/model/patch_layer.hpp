@@ -19,6 +19,8 @@ struct PatchLayer {
     std::int64_t rotary_dim = 0;         ///< see `OpAttributes::rotary_dim`
     std::string_view attention = "attn", out = "proj", act_name = "act";
     std::string_view norms[2] = {"norm1", "norm2"};
+    std::string_view scales[2] = {"", ""};  ///< parameters that multiply A and M; empty: none
+    bool packed = true;                  ///< the images lie in one sequence; else each is one of a batch
     bool returns_weights = false;        ///< see `OpAttributes::returns_weights`
 };
 

@@ -61,6 +61,10 @@ Ref gate_halves(Mixture& m, const Ref& both) {
         const Ref gate = clamp(tape, parts[0], Bounds::one), up = clamp(tape, parts[1], Bounds::both);
         return tape.mul(apply_activation(tape, m.a.act, gate), up);
     }
+    if (m.a.bounded) {
+        const Ref gate = clamp(tape, apply_activation(tape, m.a.act, parts[0]), Bounds::one);
+        return tape.mul(gate, clamp(tape, parts[1], Bounds::both));
+    }
     const Ref active = apply_activation(tape, m.a.act, parts[0]);
     return tape.mul(active, parts[1]);
 }
@@ -213,6 +217,12 @@ Ref shared_expert(Mixture& m, const Ref& x) {
         Ref product = tape.mul(apply_activation(tape, m.a.act, gate), up);
         return m.next_linear(std::move(product), m.a.shared_width, m.hidden, m.a.shared_bias);
     }
+    if (m.a.bounded) {
+        const Ref gate = clamp(
+            tape, apply_activation(tape, m.a.act, m.next_linear(x, m.hidden, m.a.shared_width, m.a.shared_bias)), Bounds::one);
+        const Ref up = clamp(tape, m.next_linear(x, m.hidden, m.a.shared_width, m.a.shared_bias), Bounds::both);
+        return m.next_linear(tape.mul(gate, up), m.a.shared_width, m.hidden, m.a.shared_bias);
+    }
     Ref active = apply_activation(tape, m.a.act, m.next_linear(x, m.hidden, m.a.shared_width, m.a.shared_bias));
     Ref up = m.next_linear(x, m.hidden, m.a.shared_width, m.a.shared_bias);
     Ref product = tape.mul(std::move(active), std::move(up));
@@ -294,7 +304,7 @@ void mixture(KernelCall& call, Experts experts) {
     Mixture m(call);
     Tape& tape = call.tape;
     if (m.a.router == RouterForm::llama4) return all_experts(m);
-    if (m.a.router == RouterForm::dbrx) experts = looped_experts;
+    if (m.a.looped) experts = looped_experts;
     if (m.a.jittered) add_jitter(m);
     const Ref x = m.flat = tape.view(call.in(0));
     if (m.a.shared_width == 0) {

@@ -172,6 +172,14 @@ def minimax_m3() -> Config:
     return config | index | layers | {"shared_intermediate_size": 208, "rope_parameters": rope}
 
 
+def step3p7() -> Config:
+    """More heads in layers with a window, a gate for each head, and every expert for each token, as for DBRX."""
+    config = heads(n_routed_experts=4, num_experts_per_tok=4, moe_intermediate_size=176, share_expert_dim=208)
+    rope = {"full_attention": PLAIN | {"partial_rotary_factor": 0.5}, "sliding_attention": PLAIN}
+    layers = {"layer_types": ["full_attention", *["sliding_attention"] * 2], "mlp_layer_types": DENSE_FIRST}
+    return config | layers | {"num_sliding_attention_heads": 6, "sliding_window": WINDOW, "rope_parameters": rope}
+
+
 def gemma4() -> Config:
     """Wider heads without a window, whose keys are values too; without inputs of each layer."""
     config = base(head_dim=48, global_head_dim=64, num_global_key_value_heads=1, attention_k_eq_v=True)
