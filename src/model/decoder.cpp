@@ -383,6 +383,11 @@ Model build_decoder(const DecoderPlan& plan, Task task, std::int64_t labels, Pro
     return model;
 }
 
+void note_layerdrop(ConfigReader& config, std::string_view key) {
+    if (config.probability(key) > 0)
+        config.note(fmt::format("{}: layers are left out at random; all of them are counted, which is an upper bound", key));
+}
+
 Result<Model> decoder_family(const Family& family, const KeyTree& config,
                              std::string_view architecture, ConfigureDecoder configure) {
     Diagnostics diagnostics;

@@ -288,6 +288,9 @@ void classification_loss(BlockBuilder& builder, int logits, Problem problem);
 /// The labels of a classifier: a class, or a number for each label, of each of `rows`.
 [[nodiscard]] ModelInput class_labels(Rows rows, std::int64_t labels, Problem problem);
 
+/// LayerDrop (arXiv:1909.11556): a layer runs if a random number is above `key`. All are counted, and a note says so.
+void note_layerdrop(ConfigReader& config, std::string_view key);
+
 using ConfigureDecoder = void (*)(ConfigReader& config, DecoderPlan& plan);
 [[nodiscard]] Result<Model> decoder_family(const Family& family, const KeyTree& config,
                                            std::string_view architecture,

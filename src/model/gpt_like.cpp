@@ -198,8 +198,7 @@ void configure_opt(ConfigReader& config, DecoderPlan& plan) {
     layer.mlp.bias = biases;
     layer.mlp.width = config.size("ffn_dim");
     layer.mlp.act = config.activation("activation_function");
-    if (config.number("layerdrop") > 0)
-        plan.step_unsupported = "layers that are dropped at random are not modelled";
+    note_layerdrop(config, "layerdrop");
 }
 
 void configure_bloom(ConfigReader& config, DecoderPlan& plan) {
