@@ -253,7 +253,14 @@ BETWEEN_LAYERS: dict[str, list[dict[str, Any]]] = {
     "glm-moe-dsa-shared": [REENTRANT, LAZY],
     "gemma4-moe": [LAZY],
     "minimax-m3": [REENTRANT, {"batch": 2, "seq": 91, "padding_mask": True, "accumulation": 2}, LAZY],
-    "deepseek-v4": [REENTRANT, {"batch": 2, "seq": 91, "padding_mask": True, "accumulation": 2}, {"batch": 1, "seq": 128}],
+    "deepseek-v4": [
+        REENTRANT,
+        {"batch": 2, "seq": 91, "padding_mask": True, "accumulation": 2},
+        {"batch": 1, "seq": 128},
+        # Shorter than the longest windows, which then have no entries.
+        {"batch": 2, "seq": 24, "keep_outputs": True},
+        {"batch": 3, "seq": 20, "checkpointing": "non_reentrant", "autocast": "bfloat16", "accumulation": 2},
+    ],
 }
 
 
