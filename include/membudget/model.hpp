@@ -336,6 +336,7 @@ struct OpAttributes {
     std::int64_t image_window = 0;   ///< side of such a window in tokens of the text; 0: none
     bool masked = false;             ///< of a mean: over the tokens of each sequence that are no padding
     bool shifted = false;            ///< of a loss over words: each token's label is the next token
+    bool smoothed = false;           ///< of such a loss: a part of each label is spread over all words
     bool widened = false;            ///< of a loss: the logits are cast to fp32 first
     std::int64_t routers = 0;        ///< of a loss: so many routers' logits join it, to even out the experts' load
     bool wide_routers = false;       ///< of a loss: those logits are in fp32
