@@ -146,6 +146,20 @@ Ref run_expert(Mixture& m, LoopedWeights& weights, const Ref& x, const Ref& toke
                        m.a.expert_width, m.hidden);
 }
 
+/// The same for Step 3.7 [models/step3p7/modeling_step3p7.py Step3p7Experts.forward]: one name for what comes of the
+/// gate and for the result, which keeps the last expert's until then; none for the rows.
+Ref run_step_expert(Mixture& m, LoopedWeights& weights, const Ref& x, const Ref& token_ids, std::int64_t rows,
+                    Ref& current) {
+    Tape& tape = m.tape;
+    {
+        Ref state = gather(tape, x, token_ids, detail::checked_mul(rows, m.hidden), "rows of the expert");
+        const Ref both = tape.linear(std::move(state), of_expert(m, weights.gate_up.get()), Ref(), rows, m.hidden,
+                                     2 * m.a.expert_width);
+        current = gate_halves(m, both);
+    }
+    return tape.linear(current, of_expert(m, weights.down.get()), Ref(), rows, m.a.expert_width, m.hidden);
+}
+
 /// The same for DBRX [models/dbrx/modeling_dbrx.py DbrxExperts.forward, DbrxExpertGLU.forward]: each expert's
 /// weights are taken from a view of all.
 Ref run_dbrx_expert(Mixture& m, LoopedWeights& weights, const Ref& x, const Ref& token_ids,
@@ -174,6 +188,8 @@ Ref looped_experts(Mixture& m, const Ref& x, const Routing& routing) {
     const std::int64_t last = m.a.experts - 1;
     const std::int64_t of_last = m.call.imbalance > 1 ? busiest_rows(m) : m.rows / m.a.experts;
     std::int64_t left = m.rows - of_last;  // shared by those before it
+    const bool step = m.a.looped && !all.up;
+    Ref current;
     for (std::int64_t e = 0; e < m.a.experts; ++e) {
         const std::int64_t rows = e < last ? detail::ceil_div(left, last - e) : of_last;
         left -= rows;
@@ -181,10 +197,14 @@ Ref looped_experts(Mixture& m, const Ref& x, const Routing& routing) {
         // torch.where: two views of one tensor.
         const Ref token_ids = tape.fresh(2 * rows, dtype::int64, "positions and token ids");
         Ref state;
-        Ref current = all.up ? run_dbrx_expert(m, all, x, token_ids, rows)
-                             : run_expert(m, all, x, token_ids, rows, state);
-        const Ref weights = gather(tape, routing.weights, token_ids, rows, "weight of each row");
-        current = tape.mul(current, weights);
+        Ref result = step     ? run_step_expert(m, all, x, token_ids, rows, current)
+                     : all.up ? run_dbrx_expert(m, all, x, token_ids, rows)
+                              : run_expert(m, all, x, token_ids, rows, state);
+        if (!step) current = std::move(result);
+        {
+            const Ref weights = gather(tape, routing.weights, token_ids, rows, "weight of each row");
+            current = tape.mul(step ? std::move(result) : current, weights);
+        }
         const Ref cast = tape.cast(current, out.dtype());
         // index_add_: the gradient of the rows is gathered, in the shape of the rows, which are kept for it
         // [derivatives.yaml: index_add].
@@ -196,6 +216,7 @@ Ref looped_experts(Mixture& m, const Ref& x, const Routing& routing) {
         node.grad(1, "gathered grad");
         node.finish(added);
         out = std::move(added);
+        if (!step) current.reset();
     }
     return out;
 }
