@@ -295,6 +295,9 @@ public:
     enum class Reduction { mean, none };
     Ref cross_entropy(Ref logits, Ref labels, std::int64_t rows, std::int64_t classes,
                       Reduction reduction = Reduction::mean);
+    /// Both of these apart.
+    Ref log_softmax(Ref logits);
+    Ref nll_loss(Ref log_probabilities, Ref labels, std::int64_t rows, Reduction reduction = Reduction::mean);
 
     /// How many nodes there are; and those recorded since there were so many are gone, as nothing refers to them.
     [[nodiscard]] std::size_t nodes() const { return nodes_.size(); }
@@ -434,7 +437,7 @@ private:
     void deliver(const Edge& edge, Gradient gradient);
     void accumulate_leaf(LeafRow& leaf);
     void rename_storage(std::int32_t storage, TermId term, const char* what);
-    [[nodiscard]] Gradient accumulate(Gradient held, Gradient incoming, TermId term);
+    [[nodiscard]] Gradient accumulate(Gradient held, Gradient incoming, TermId term, std::int64_t bytes);
     /// The parameter to whose gradient an edge leads, through nodes that only hand gradients on, and whether one of
     /// them makes it a view; -1: none.
     [[nodiscard]] std::int32_t leaf_behind(const Edge& edge, bool& view) const;

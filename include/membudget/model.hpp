@@ -162,7 +162,8 @@ enum class OpKind {
     interpolate,       ///< ids -> a table's entries, weighted and summed; ids, weights; parameters: weight
     latent_expand,     ///< inputs keys-and-values, rotated key; outputs k, v (latent attention)
     sparse_mask,       ///< hidden states, latent queries, cos, sin, mask -> the mask of the keys that an indexer
-                       ///< chooses; parameters: queries, keys, their norm, weights of the heads
+                       ///< chooses; parameters: queries, keys, their norm, weights of the heads. Of blocks of keys:
+                       ///< hidden states, cos, sin, mask; queries, keys, norms of both
     spread_streams,    ///< hidden states -> as many residual streams, all alike
     collapse_streams,  ///< streams -> weights of a result, of a mix, one hidden state; or this alone; parameters: weight,
                        ///< base, scale
@@ -178,7 +179,10 @@ enum class OpKind {
 [[nodiscard]] std::string_view name_of(OpKind kind);
 
 /// Non-linearities by the names of `transformers.activations.ACT2FN`.
-enum class Act { gelu, gelu_new, gelu_tanh, quick_gelu, silu, relu, relu2, tanh, sigmoid, bloom_gelu, xielu };
+enum class Act {
+    gelu, gelu_new, gelu_tanh, quick_gelu, silu, relu, relu2, tanh, sigmoid, bloom_gelu, xielu,
+    swigluoai,  ///< of gpt-oss and MiniMax-M3, of a gate and a value: both clamped, (up + 1) * gate * sigmoid(a * gate)
+};
 [[nodiscard]] std::string_view name_of(Act act);
 
 /// RMSNorm variants that differ in what they keep: see the kernels.
@@ -199,6 +203,7 @@ enum class NormStyle {
 enum class Rotation {
     halves,       ///< Llama, NeoX: the second half crosses with the first
     halves_named, ///< Phi: the same of a part of each head, all parts under names of the attention
+    halves_joined,  ///< MiniMax, GPT-NeoX: the same of a part of each head; both are rotated before either is joined
     halves_wide,  ///< ModernBERT: the same in fp32
     halves_promoted,  ///< OLMo: the same with tables in fp32, then cast back
     halves_cast,  ///< Qwen2-VL's tower: the same in fp32, of one copy each
@@ -306,20 +311,23 @@ struct OpAttributes {
     /// convolution made it.
     bool transposed = false;
     bool head_major = false;         ///< queries and keys lie in memory head by head
-    bool sliced = false;             ///< of a split: parts are sliced off one by one
+    bool sliced = false;             ///< of a split: parts are sliced off one by one; of a join: the images are
     bool same = false;               ///< of a split: its output is its input, or a parameter, under another name
     /// Heads were cut before queries, keys and values were taken apart: their gradients are stacked from
     /// any layout.
     bool unbound = false;
     std::int64_t axes = 0;           ///< of rotary tables: positions in so many directions, of each token
     bool interleaved = false;        ///< of rotary tables: the directions take turns; of a sparse mask: neighbours cross
-    std::int64_t chosen = 0;         ///< of a sparse mask: keys of each token
+    std::int64_t chosen = 0;         ///< of a sparse mask: keys of each token, or blocks of them
+    std::int64_t key_block = 0;      ///< of a sparse mask: so many keys are chosen together; 0: each by itself
+    std::int64_t local_blocks = 0;   ///< of a sparse mask: so many blocks before each query are always chosen
     std::int64_t streams = 0;        ///< of a collapse
     std::int64_t iterations = 0;     ///< of a collapse: rows and columns of a mix are normalised so often
     std::int64_t rate = 0;           ///< tokens that become one key; 0: none
     bool overlaps = false;           ///< of a compression: each window reads the one before
     bool passed_on = false;          ///< of a sparse mask: the layer returns the choice, which the next one gets
     bool chosen_before = false;      ///< of a sparse mask: the choice is the one that the layer got, and returns
+    bool returns_weights = false;    ///< of such an attention: the layer gets the probabilities of all images
     bool each_image = false;         ///< of an attention: one image, or window of it, after the other
     bool stored = false;             ///< of an attention: a dictionary of the model's keeps its keys and values
     bool packed = false;             ///< of an attention over patches: all images are one sequence
@@ -328,6 +336,7 @@ struct OpAttributes {
     std::int64_t image_window = 0;   ///< side of such a window in tokens of the text; 0: none
     bool masked = false;             ///< of a mean: over the tokens of each sequence that are no padding
     bool shifted = false;            ///< of a loss over words: each token's label is the next token
+    bool smoothed = false;           ///< of such a loss: a part of each label is spread over all words
     bool widened = false;            ///< of a loss: the logits are cast to fp32 first
     std::int64_t routers = 0;        ///< of a loss: so many routers' logits join it, to even out the experts' load
     bool wide_routers = false;       ///< of a loss: those logits are in fp32
@@ -341,7 +350,7 @@ struct OpAttributes {
     bool weight_copied = false;      ///< of a linear: autocast copies the weight at each use
     bool causal = true;
     Rows queries = Rows::positions, keys = Rows::positions;  ///< of a mask or a position bias
-    bool cast_to_weight = false;     ///< of a linear: the input is cast to the weight's type first
+    bool cast_to_weight = false;     ///< of a linear: the input is cast to the weight's type first; of patches: the output is
     bool own_ids = false;            ///< of an embedding: the model makes the ids, which backward needs
     std::int64_t stride = 1;         ///< of a convolution
     std::int64_t window = 0;         ///< sliding window in tokens; 0: none
@@ -369,6 +378,10 @@ struct OpAttributes {
     bool shared_gate = false;        ///< the shared expert has a gate
     bool jittered = false;           ///< of a mixture: noise multiplies its input in place
     bool shared_bias = false;        ///< the shared expert's modules have biases
+    bool shared_fused = false;       ///< one projection makes its gate and its value
+    bool bounded = false;            ///< of a gated activation or a mixture: act(gate) and up are clamped before their product
+    bool looped = false;             ///< of a mixture: the class runs one expert after the other, whatever is asked for
+    bool scales_routed = false;      ///< what the routed experts make is multiplied by a number
 };
 
 /// A low-rank adapter on a linear module or an embedding.

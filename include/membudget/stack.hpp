@@ -310,6 +310,8 @@ public:
     /// Keeps a tensor until the function returns that the op is part of.
     void hold_local(Ref value) { locals_.push_back(std::move(value)); }
     [[nodiscard]] Ref parameter(std::size_t i);
+    /// Whether the parameter's `.grad` exists already: a new gradient is added to it.
+    [[nodiscard]] bool accumulates(std::size_t i) const;
     [[nodiscard]] std::size_t parameters() const { return op.parameters.size(); }
     [[nodiscard]] const Parameter& shape_of_parameter(std::size_t i) const;
     [[nodiscard]] const Tensor& input_tensor(std::size_t i) const;

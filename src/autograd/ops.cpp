@@ -490,17 +490,22 @@ Ref Tape::fused_attention(Ref q, Ref k, Ref v, Ref mask, std::int64_t out_numel,
 Ref Tape::cross_entropy(Ref logits, Ref labels, std::int64_t rows, std::int64_t classes,
                         Reduction reduction) {
     MEMBUDGET_ENSURE(logits.numel() == rows * classes, "cross_entropy: rows x classes");
+    return nll_loss(log_softmax(std::move(logits)), std::move(labels), rows, reduction);
+}
+
+Ref Tape::log_softmax(Ref logits) {
     // Under autocast cross-entropy runs in fp32 [autocast_mode.h AT_FORALL_FP32].
     if (autocast_ != nullptr) logits = cast(std::move(logits), dtype::fp32);
-    const Dtype& type = logits.dtype();
-    Ref log_probabilities = new_output(rows * classes, type, "log-softmax");
-    {
-        NodeBuilder node(*this, "log_softmax", {&logits});
-        node.save(log_probabilities);
-        node.grad(0, "grad logits");
-        node.finish(log_probabilities);
-    }
-    logits.reset();
+    Ref log_probabilities = new_output(logits.numel(), logits.dtype(), "log-softmax");
+    NodeBuilder node(*this, "log_softmax", {&logits});
+    node.save(log_probabilities);
+    node.grad(0, "grad logits");
+    node.finish(log_probabilities);
+    return log_probabilities;
+}
+
+Ref Tape::nll_loss(Ref log_probabilities, Ref labels, std::int64_t rows, Reduction reduction) {
+    const Dtype& type = log_probabilities.dtype();
     Ref loss = new_output(reduction == Reduction::none ? rows : 1, type, "loss");
     Ref weight = new_output(1, type, "total weight");
     NodeBuilder node(*this, "nll_loss", {&log_probabilities});

@@ -530,7 +530,7 @@ void Tape::release_saved(const Node& node) {
     }
 }
 
-Tape::Gradient Tape::accumulate(Gradient held, Gradient incoming, TermId term) {
+Tape::Gradient Tape::accumulate(Gradient held, Gradient incoming, TermId term, std::int64_t bytes) {
     if (held.storage < 0) return incoming;
     // The engine adds into the gradient it holds if nobody else refers to it. A view made during
     // backward keeps its base alive, so it never qualifies
@@ -539,7 +539,7 @@ Tape::Gradient Tape::accumulate(Gradient held, Gradient incoming, TermId term) {
         release(incoming.storage);
         return held;
     }
-    const std::int32_t sum = new_storage(storages_[at(held.storage)].bytes, term, "gradient sum");
+    const std::int32_t sum = new_storage(bytes, term, "gradient sum");
     release(held.storage);
     release(incoming.storage);
     return {sum, false};
@@ -552,17 +552,17 @@ void Tape::deliver(const Edge& edge, Gradient gradient) {
         const TermId term = given.collect    ? terms_.collected
                             : given.has_grad ? terms_.backward
                                              : terms_.gradients;
-        leaf.gradient = accumulate(leaf.gradient, gradient, term);
+        leaf.gradient = accumulate(leaf.gradient, gradient, term, edge.bytes);
         if (--leaf.uses == 0) accumulate_leaf(leaf);
         return;
     }
     if (edge.node >= 0) {
         Gradient& slot = slots_[at(nodes_[at(edge.node)].first_slot + edge.slot)];
-        slot = accumulate(slot, gradient, terms_.backward);
+        slot = accumulate(slot, gradient, terms_.backward, edge.bytes);
         return;
     }
     Gradient& slot = inputs_[at(edge.input)].gradient;
-    slot = accumulate(slot, gradient, terms_.backward);
+    slot = accumulate(slot, gradient, terms_.backward, edge.bytes);
 }
 
 void Tape::accumulate_leaf(LeafRow& leaf) {
@@ -657,7 +657,7 @@ void Tape::add_outer_gradient(const Ref& input, BoundaryGradient outer) {
     if (!outer.exists) return;
     Gradient& gradient = inputs_[at(row(input).input)].gradient;
     const Gradient held{adopt_gradient(outer, kBoundaryGradient), outer.view};
-    gradient = gradient.storage < 0 ? held : accumulate(held, gradient, terms_.backward);
+    gradient = gradient.storage < 0 ? held : accumulate(held, gradient, terms_.backward, storages_[at(held.storage)].bytes);
 }
 
 Tape::BoundaryGradient Tape::take_leaf_gradient(std::size_t leaf) {

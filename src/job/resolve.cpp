@@ -31,6 +31,7 @@ Result<Job> Resolver::run() {
     precision();
     adapt();
     check_simulated();
+    drop_long_windows();
     leave_unused();
     optimizer();
     shape();

@@ -106,6 +106,22 @@ void Resolver::image_tokens() {
                           "training.sequence_length counts text and images together");
 }
 
+/// No key comes of windows that are longer than the sequence: what makes them is computed, and nothing reads it
+/// [transformers models/deepseek_v4/modeling_deepseek_v4.py DeepseekV4HCACompressor.forward].
+void Resolver::drop_long_windows() {
+    const std::int64_t sequence = spec_.training.sequence_length.value_or(0);
+    if (job_.model == nullptr || sequence == 0) return;
+    const auto empty = [sequence](const Op& op) {
+        return op.kind == OpKind::compress && !op.attributes.overlaps && op.attributes.rate > sequence;
+    };
+    if (!has_op(*job_.model, OpKind::compress)) return;
+    auto changed = std::make_shared<Model>(*job_.model);
+    for (Block& block : changed->blocks)
+        for (Op& op : block.ops)
+            if (empty(op)) op.reader = Reader::dropped;
+    job_.model = std::move(changed);
+}
+
 /// A parameter that no op of the loss uses gets no gradient, and so no optimizer state.
 void Resolver::leave_unused() {
     if (job_.model == nullptr || !job_.model->step_unsupported.empty()) return;

@@ -267,7 +267,7 @@ void Resolver::experts() {
                                                 "token ({} per token); got {:g}",
                                                 most, mixture.experts, mixture.experts_per_token, *given));
     job_.moe_imbalance = given.value_or(1);
-    const bool loops = job_.kernel(OpKind::moe).name == "loop" || mixture.router == RouterForm::dbrx;
+    const bool loops = job_.kernel(OpKind::moe).name == "loop" || mixture.looped;
     if (!loops && given && *given > 1)
         assume("training.moe_imbalance",
                "experts computed as one grouped product: their rows together do not depend on how tokens are "

@@ -150,11 +150,18 @@ void Resolver::unsupported() {
     refuse(p.sequence_parallel.value_or(false), "/parallelism/sequence_parallel", "sequence parallelism is");
     refuse(p.schedule.has_value(), "/parallelism/schedule", "pipeline schedules are");
     if (job_.model == nullptr) return;
-    std::int64_t longest = 0;  // of the windows that become one key
+    bool windows = false;      // of tokens, which become one key
+    std::int64_t longest = 0;  // of those that keys must come of
+    bool blocks = false;       // of keys, which an indexer chooses
     for (const Block& block : job_.model->blocks)
-        for (const Op& op : block.ops)
-            if (op.kind == OpKind::compress) longest = std::max(longest, op.attributes.rate);
-    refuse(longest > 0 && job_.use_cache, "/training/use_cache", "a cache of the keys of windows is");
+        for (const Op& op : block.ops) {
+            windows = windows || op.kind == OpKind::compress;
+            if (op.kind == OpKind::compress && op.reader != Reader::dropped)
+                longest = std::max(longest, op.attributes.rate);
+            blocks = blocks || op.attributes.key_block > 0;
+        }
+    refuse(blocks && job_.use_cache, "/training/use_cache", "a cache of an indexer's keys is");
+    refuse(windows && job_.use_cache, "/training/use_cache", "a cache of the keys of windows is");
     refuse(job_.extents.sequence < longest, "/training/sequence_length",
            fmt::format("a sequence shorter than a window of {} tokens, whose weights get no gradient then, is", longest));
 }

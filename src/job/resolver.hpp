@@ -37,6 +37,7 @@ private:
     void images();
     void image_size();
     void image_tokens();
+    void drop_long_windows();
     void leave_unused();
     [[nodiscard]] bool asks_for_checkpointing() const;
     void check_offload();

@@ -50,10 +50,7 @@ Bart read_bart(ConfigReader& config) {
     bart.attention_dropout = config.probability("attention_dropout");
     bart.activation_dropout = config.probability("activation_dropout");
     bart.act = config.activation("activation_function");
-    // A layer runs if a random number is above it [models/bart/modeling_bart.py BartEncoder.forward].
-    for (const std::string_view key : {"encoder_layerdrop", "decoder_layerdrop"})
-        if (config.probability(key) > 0)
-            config.note(fmt::format("{}: layers are left out at random; all of them are counted, which is an upper bound", key));
+    for (const std::string_view key : {"encoder_layerdrop", "decoder_layerdrop"}) note_layerdrop(config, key);
     bart.shared = passed_tensors({"encoder mask", "encoder hidden states", "decoder mask", "cross-attention mask"},
                                  Bart::memory, bart.hidden);
     bart.shared[Bart::cross_mask].held = Tensor().held;  // passed by name

@@ -218,6 +218,7 @@ Block text_head(const Text& t) {
     tie(b, join(path, "decoder.bias"), join(path, "bias"));
     b.last_op().parameters.back() = bias;  // ops refer to the one that has storage
     b.op(OpKind::masked_lm_loss, "loss", place::loss, {y}, {b.tensor("loss", 1, Rows::one)}).attributes.shifted = true;
+    b.last_op().attributes.smoothed = t.smoothing > 0;
     return std::move(b).finish(-1);
 }
 
@@ -247,7 +248,6 @@ void configure_blip(ConfigReader& config, Parts& parts) {
     model.facts.vocab_size = t.vocabulary;
     model.facts.max_positions = t.positions;
     if (t.images != v.hidden) model.step_unsupported = "the class reads images of another width than it makes";
-    if (t.smoothing > 0) model.step_unsupported = "a loss of smoothed labels is not modelled";
 }
 
 }  // namespace membudget

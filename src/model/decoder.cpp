@@ -38,6 +38,10 @@ SharedTensors declare_shared(const DecoderPlan& plan, std::vector<Tensor>& share
             ids.sin.push_back(declare(fmt::format("rotary_emb.{}.sin", table), width, rows));
         }
     }
+    if (plan.both_masks > 0) {
+        if (ids.full_mask < 0) ids.full_mask = declare("attention_mask", 0, Rows::one);
+        if (ids.window_mask < 0) ids.window_mask = declare("sliding_attention_mask", 0, Rows::one);
+    }
     if (plan.tower) {
         ids.embeds = declare("inputs_embeds", plan.hidden, Rows::tokens);
         const auto features = [&](std::string name) {
@@ -62,11 +66,14 @@ SharedTensors declare_shared(const DecoderPlan& plan, std::vector<Tensor>& share
 }
 
 /// The attention attributes that a mask or rotary tables of the stem depend on.
-const AttentionPlan& first_attention(const DecoderPlan& plan, bool windowed) {
+AttentionPlan first_attention(const DecoderPlan& plan, bool windowed) {
     const auto found = std::find_if(
         plan.kinds.begin(), plan.kinds.end(),
         [&](const LayerPlan& layer) { return (layer.attention.window > 0) == windowed; });
-    return found->attention;
+    if (found != plan.kinds.end()) return found->attention;
+    AttentionPlan unused = plan.kinds.front().attention;
+    unused.window = windowed ? plan.both_masks : 0;
+    return unused;
 }
 
 /// The words of the text.
@@ -101,8 +108,11 @@ int join_images(BlockBuilder& b, const DecoderPlan& plan, const SharedTensors& i
         return plan.decoder_within ? b.hold_until_return(tensor) : b.hold_until_model_end(tensor);
     };
     const int mask = ids.places >= 0 ? of_model(ids.places) : local(b.tensor("special_image_mask", 1));
-    b.op(OpKind::join_images, "inputs_embeds", place::embedding, {of_model(ids.embeds), of_model(ids.features.images)},
-         {x, local(features), mask}, std::move(newline)).attributes.listed = plan.listed_images;
+    OpAttributes& join = b.op(OpKind::join_images, "inputs_embeds", place::embedding,
+                              {of_model(ids.embeds), of_model(ids.features.images)}, {x, local(features), mask},
+                              std::move(newline)).attributes;
+    join.listed = plan.listed_images;
+    join.sliced = plan.picked_images;
     for (std::size_t i = 0; i < ids.deep.size(); ++i)
         b.op(OpKind::concat, shared[static_cast<std::size_t>(ids.deep[i])].name, place::embedding,
              {of_model(ids.features.deep[i])}, {of_model(ids.deep[i])}).attributes.listed = true;
@@ -116,7 +126,7 @@ Block build_stem(const DecoderPlan& plan, const SharedTensors& ids,
 
     const auto mask = [&](int index, bool windowed) {
         if (index < 0) return;
-        const AttentionPlan& a = first_attention(plan, windowed);
+        const AttentionPlan a = first_attention(plan, windowed);
         const Tensor& tensor = shared[static_cast<std::size_t>(index)];
         OpAttributes& attributes = b.op(OpKind::attention_mask, tensor.name, place::attention, {},
                                         {b.shared(index, tensor)}).attributes;
@@ -371,6 +381,11 @@ Model build_decoder(const DecoderPlan& plan, Task task, std::int64_t labels, Pro
     model.facts.vocab_size = plan.vocabulary;
     model.step_unsupported = plan.step_unsupported;
     return model;
+}
+
+void note_layerdrop(ConfigReader& config, std::string_view key) {
+    if (config.probability(key) > 0)
+        config.note(fmt::format("{}: layers are left out at random; all of them are counted, which is an upper bound", key));
 }
 
 Result<Model> decoder_family(const Family& family, const KeyTree& config,

@@ -55,9 +55,13 @@ using WeightsOnly = std::function<void(BlockBuilder& builder)>;
 /// Builds an attention of its own from the norm's output, cos, sin and mask; returns the result.
 using BuildAttention = std::function<int(BlockBuilder& builder, int x, int cos, int sin, int mask)>;
 
+/// Builds a mask from the norm's output, the rotated queries, cos, sin and the model's mask.
+using BuildMask = std::function<int(BlockBuilder& builder, int x, int query, int cos, int sin, int mask)>;
+
 struct AttentionPlan {
     WeightsOnly weights;                 ///< set: instead of everything below
     BuildAttention build;                ///< set: instead of everything but heads and rotation
+    BuildMask mask;                      ///< set: makes a mask of the layer's own of the model's
     std::string_view module = "self_attn";
     std::string_view q = "q_proj", k = "k_proj", v = "v_proj", o = "o_proj";
     std::string_view qkv;                ///< one fused projection instead of q, k, v
@@ -83,6 +87,7 @@ struct AttentionPlan {
     bool sinks = false;                  ///< one learned score per head beside those of the keys
     bool gated = false;                  ///< the query projection also makes a gate of its width
     std::string_view gate;               ///< a projection whose sigmoid multiplies the heads' results; empty: none
+    bool gate_per_head = false;          ///< it makes one number for each head
     bool scales_query = false;           ///< the query is scaled by an op of its own
     bool scales_values = false;          ///< the values are
     std::int64_t window = 0;
@@ -105,6 +110,7 @@ struct MlpPlan {
     bool gated = true;
     bool bias = false;
     Act act = Act::silu;
+    bool bounded = false;                ///< see `OpAttributes::bounded`
     std::string_view inner_norm;         ///< before the last projection; empty: none
     std::string_view inner_dropout;      ///< likewise
     double inner_dropout_p = 0;
@@ -118,8 +124,10 @@ struct MlpPlan {
         std::int64_t shared_width = 0;   ///< of the always active expert; 0: none
         bool shared_gate = false;        ///< the shared expert has a sigmoid gate
         bool shared_bias = false;        ///< the shared expert's modules have biases
+        bool scaled = false;             ///< what the routed experts make is multiplied by a number
         RouterForm form = RouterForm::mixtral;
         SharedExpert sharing = SharedExpert::last;
+        bool looped = false;             ///< see `OpAttributes::looped`
         bool jittered = false;           ///< see `OpAttributes::jittered`
         bool wide_router = false;        ///< the class keeps the router's weight in fp32
         bool normalised = false;         ///< see `OpAttributes::normalised`
@@ -184,6 +192,7 @@ struct DecoderPlan {
     bool embedding_scale = false;
     bool keeps_embeddings = false;       ///< their name stays beside what a scale or norm makes of them
     std::string_view project_in, project_out;
+    std::int64_t both_masks = 0;         ///< masks with this window and without one are made, used or not; 0: as used
     bool unused_tables = false;          ///< rotary tables are made though no layer rotates
     std::string_view stem_norm;          ///< behind the embeddings, whose own name stays; empty: none
     std::string_view layers = "layers";
@@ -229,6 +238,7 @@ struct DecoderPlan {
     /// model by itself, returns (Llama 4).
     bool decoder_within = false;
     bool listed_images = false;          ///< their features come as a list
+    bool picked_images = false;          ///< of which each was picked by its index
     /// The tokens of an image see each other; a second input tells them from words (`token_type_ids`).
     bool image_blocks = false;
     std::string step_unsupported;
@@ -277,6 +287,9 @@ void note_origin(Model& model, const Family& family, std::string_view architectu
 void classification_loss(BlockBuilder& builder, int logits, Problem problem);
 /// The labels of a classifier: a class, or a number for each label, of each of `rows`.
 [[nodiscard]] ModelInput class_labels(Rows rows, std::int64_t labels, Problem problem);
+
+/// LayerDrop (arXiv:1909.11556): a layer runs if a random number is above `key`. All are counted, and a note says so.
+void note_layerdrop(ConfigReader& config, std::string_view key);
 
 using ConfigureDecoder = void (*)(ConfigReader& config, DecoderPlan& plan);
 [[nodiscard]] Result<Model> decoder_family(const Family& family, const KeyTree& config,

@@ -170,7 +170,7 @@ int LayerBuilder::attention(int x, int residual) {
     int v = -1;
     projections(x, q, k, v);
     const int gate = a.gate.empty() ? -1
-                                    : builder_.hold(builder_.linear(x, in_attention(a.gate), a.heads * a.head_dim,
+                                    : builder_.hold(builder_.linear(x, in_attention(a.gate), a.heads * (a.gate_per_head ? 1 : a.head_dim),
                                                                     false, place::attention));
 
     OpAttributes attributes;
@@ -214,7 +214,11 @@ int LayerBuilder::attention(int x, int residual) {
     attributes.bias = a.alibi;
     attributes.softmax_in_dtype = a.softmax_in_dtype;
     attributes.cast_to_values = a.cast_to_values;
-    const int mask = shared(a.window > 0 ? ids_.window_mask : ids_.full_mask);
+    int mask = shared(a.window > 0 ? ids_.window_mask : ids_.full_mask);
+    if (a.mask) {
+        const auto table = static_cast<std::size_t>(a.rotary);
+        mask = builder_.hold(a.mask(builder_, x, q, shared(ids_.cos[table]), shared(ids_.sin[table]), mask));
+    }
     int context = builder_.tensor(in_attention("attention"), a.heads * attributes.value_dim);
     std::vector<int> inputs{q, k, v, mask};
     if (ids_.alibi >= 0) inputs.push_back(shared(ids_.alibi));
@@ -280,11 +284,13 @@ int LayerBuilder::gated_mlp(int x) {
             builder_.split(fused, in_mlp("split"), {m.width, m.width}, place::mlp);
         gate = builder_.hold(parts[0]);
         up = parts[1];
+        if (m.act == Act::swigluoai) builder_.hold(fused);
     } else {
         gate = builder_.linear(x, in_mlp(m.gate), m.width, m.bias, place::mlp);
         up = builder_.linear(x, in_mlp(m.up), m.width, m.bias, place::mlp);
     }
     int product = builder_.gated_activation(gate, up, in_mlp(m.act_name), m.act, place::mlp);
+    builder_.last_op().attributes.bounded = m.bounded;
     if (!m.inner_norm.empty()) product = builder_.norm(product, in_mlp(m.inner_norm), plan_.norm, place::mlp);
     return builder_.linear(product, in_mlp(m.down), plan_.hidden, m.bias, place::mlp);
 }

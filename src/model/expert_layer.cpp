@@ -91,6 +91,10 @@ int mixture_of_experts(BlockBuilder& builder, const MlpPlan& mlp, int x, std::in
     attributes.keeps_logits = keeps_logits;
     attributes.shared_gate = e.shared_gate;
     attributes.shared_bias = e.shared_bias;
+    attributes.shared_fused = !e.shared_gate_up.empty();
+    attributes.scales_routed = e.scaled;
+    attributes.bounded = mlp.bounded;
+    attributes.looped = e.looped;
     return out;
 }
 

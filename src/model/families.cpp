@@ -153,9 +153,10 @@ constexpr std::string_view kStoredLfm2Moe =
 constexpr std::string_view kMinimaxM3Keys =
     "vocab_size=200064 hidden_size=6144 intermediate_size=3072 dense_intermediate_size=12288 "
     "shared_intermediate_size=3072 num_hidden_layers=60 num_attention_heads=64 num_key_value_heads=4 head_dim=128 "
-    "tie_word_embeddings=false rotary_dim=64 num_experts_per_tok=4 num_local_experts|num_experts=128 layer_types "
-    "mlp_layer_types moe_layer_freq index_n_heads=4 index_head_dim=128 sparse_attention_config "
-    "attention_output_gate=false use_qk_norm=true";
+    "tie_word_embeddings=false partial_rotary_factor rope_parameters num_experts_per_tok=4 "
+    "num_local_experts|num_experts=128 layer_types mlp_layer_types moe_layer_freq index_n_heads=4 index_head_dim=128 "
+    "index_block_size=128 index_topk_blocks=16 index_local_blocks=1 sparse_attention_config attention_dropout=0.0 "
+    "output_router_logits=false attention_output_gate=false use_qk_norm=true";
 constexpr std::string_view kDeepseekV4Keys =
     "vocab_size=129280 hidden_size=4096 moe_intermediate_size|intermediate_size=2048 num_hidden_layers=43 "
     "num_attention_heads=64 head_dim=512 q_lora_rank=1024 num_experts_per_tok=6 "
@@ -705,8 +706,8 @@ constexpr Family kFamilies[] = {
      "num_key_value_heads|num_attention_groups=8 head_dim=128 tie_word_embeddings=false attention_bias=false "
      "mlp_bias=false num_experts_per_tok|moe_top_k=8 n_routed_experts|moe_num_experts|num_local_experts=288 "
      "moe_intermediate_size=1280 share_expert_dim|share_expert_dims=1280 layer_types mlp_layer_types "
-     "moe_layers_enum num_sliding_attention_heads attention_other_setting "
-     "num_nextn_predict_layers|num_mtp_layers=0",
+     "moe_layers_enum num_sliding_attention_heads attention_other_setting sliding_window rope_parameters "
+     "partial_rotary_factor partial_rotary_factors attention_dropout=0.0 num_nextn_predict_layers|num_mtp_layers=0",
      kStoredStep3p5},
     {"gemma4_text",
      "Gemma4ForCausalLM",

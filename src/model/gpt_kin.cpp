@@ -39,8 +39,7 @@ void read_fairseq_layers(ConfigReader& config, DecoderPlan& plan, const FairseqK
     plan.embedding_scale = true;
     plan.embedding_dropout = layer.attention_dropout = layer.mlp_dropout = "dropout";
     plan.embedding_dropout_p = layer.dropout = config.probability(keys.dropout);
-    if (config.number("layerdrop") > 0)
-        plan.step_unsupported = "layers that are dropped at random are not modelled";
+    note_layerdrop(config, "layerdrop");
 }
 
 }  // namespace

@@ -144,6 +144,7 @@ void configure_gpt_neox(ConfigReader& config, DecoderPlan& plan) {
     attention.bias = config.flag("attention_bias");
     attention.output_bias = attention.bias;
     attention.dropout = config.probability("attention_dropout");
+    attention.rotation = Rotation::halves_joined;
     attention.rotary_dim = read_rotary_dim(config, attention.head_dim, 0.25);
     layer.mlp.gated = false;
     layer.mlp.up = "dense_h_to_4h";
@@ -197,8 +198,7 @@ void configure_opt(ConfigReader& config, DecoderPlan& plan) {
     layer.mlp.bias = biases;
     layer.mlp.width = config.size("ffn_dim");
     layer.mlp.act = config.activation("activation_function");
-    if (config.number("layerdrop") > 0)
-        plan.step_unsupported = "layers that are dropped at random are not modelled";
+    note_layerdrop(config, "layerdrop");
 }
 
 void configure_bloom(ConfigReader& config, DecoderPlan& plan) {

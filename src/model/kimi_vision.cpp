@@ -8,6 +8,7 @@
 #include "model/latent.hpp"
 #include "model/multimodal.hpp"
 #include "model/multimodal_parts.hpp"
+#include "model/patch_layer.hpp"
 
 namespace membudget {
 namespace {
@@ -66,7 +67,6 @@ public:
 private:
     int of_model(BlockBuilder& b, int index) const { return b.shared(index, at(index)); }
     [[nodiscard]] const Tensor& at(int index) const { return shared_[static_cast<std::size_t>(index)]; }
-    int attention(BlockBuilder& b, int x) const;
 
     const KimiVision& v_;
     std::vector<Tensor>& shared_;
@@ -95,61 +95,13 @@ Block Tower::stem() const {
     return std::move(b).finish(x);
 }
 
-int Tower::attention(BlockBuilder& b, int x) const {
-    const auto function = b.scope();
-    const Place place = in_vision(place::attention);
-    const auto project = [&](std::string_view name) {
-        return b.linear(x, join("attn", name), v_.hidden, true, place);
-    };
-    const int q = project("q_proj");
-    const int k = project("k_proj");
-    const int value = b.hold(project("v_proj"));
-    const auto sizes = [&](OpAttributes& a) {
-        a.heads = a.kv_heads = v_.heads;
-        a.head_dim = a.value_dim = v_.hidden / v_.heads;
-        a.rotation = Rotation::halves_cast;
-        a.rotates = true;
-    };
-    const int rotated_q = b.hold(b.tensor("attn.q", v_.hidden, Rows::patches));
-    const int rotated_k = b.hold(b.tensor("attn.k", v_.hidden, Rows::patches));
-    const int cos = of_model(b, cos_), sin = of_model(b, sin_);
-    OpAttributes& rotary =
-        b.op(OpKind::rotary, "attn.rotary", place, {q, k, cos, sin}, {rotated_q, rotated_k}).attributes;
-    sizes(rotary);
-    rotary.unbound = true;  // heads are transposed behind the rotation
-    const int context = b.tensor("attn", v_.hidden, Rows::patches);
-    OpAttributes& a = b.op(OpKind::attention, "attn", place, {rotated_q, rotated_k, value}, {context}).attributes;
-    sizes(a);
-    a.causal = false;
-    a.each_image = true;
-    return b.linear(context, "attn.proj", v_.hidden, true, place);
-}
-
-/// h = x + A(n1 x); out = h + M(n2 h).
 Block Tower::layer() const {
-    BlockBuilder b("vision layer");
-    b.norm_weights("norm1", v_.hidden, norms::layer, kVision);
-    b.norm_weights("norm2", v_.hidden, norms::layer, kVision);
-    b.linear_weights("attn.proj", v_.hidden, v_.hidden, true, kVision);
-    const int x = b.input(v_.hidden, Rows::patches);
-    int y = -1;
-    {
-        const auto argument = b.scope();  // the norm's result, until the function it is given to returns
-        y = b.hold(b.norm(x, "norm1", norms::layer));
-        y = attention(b, y);
-    }
-    const int residual = b.hold(b.add(x, y, "attn.residual"));
-    {
-        const auto argument = b.scope();
-        const Place place = in_vision(place::mlp);
-        y = b.hold(b.norm(residual, "norm2", norms::layer));
-        y = b.linear(y, "mlp.fc1", v_.width, true, place);
-        y = b.activation(y, "mlp.act", v_.act, place);
-        y = b.linear(y, "mlp.fc2", v_.hidden, true, place);
-    }
-    y = b.add(residual, y, "mlp.residual");
-    b.set_checkpointable();
-    return std::move(b).finish(y);
+    PatchLayer plan;
+    plan.hidden = v_.hidden;
+    plan.width = v_.width;
+    plan.heads = v_.heads;
+    plan.act = v_.act;
+    return patch_layer(plan, {cos_, sin_}, shared_);
 }
 
 /// The last norm, the mean over frames, patches side by side, and two linear modules

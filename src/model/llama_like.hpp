@@ -26,6 +26,9 @@ void read_heads(ConfigReader& config, std::int64_t hidden, AttentionPlan& attent
 /// `partial_rotary_factor` or `rotary_pct`, of its own or in `rope_parameters`.
 [[nodiscard]] std::int64_t read_rotary_dim(ConfigReader& config, std::int64_t head_dim,
                                            double default_fraction);
+/// The same for the layers of one type, where `rope_parameters` has an object for each.
+[[nodiscard]] std::int64_t read_layer_rotary_dim(ConfigReader& config, std::string_view type, std::int64_t head_dim,
+                                                 double default_fraction);
 /// The whole of Llama.
 void read_llama(ConfigReader& config, DecoderPlan& plan);
 /// Each sublayer's result is normalised before it is added; its input is not.

@@ -310,13 +310,15 @@ private:
             adapter.weight = static_cast<int>(at - op.parameters.begin());
             // Routers that are linear modules return more than their product, and PEFT's wrapper fails on it.
             const bool router = op.kind == OpKind::moe && adapter.weight == 0;
-            attached = op.kind == OpKind::linear || (op.kind == OpKind::moe && !router) ||
+            const bool runs_modules = op.kind == OpKind::moe ||
+                                      (op.kind == OpKind::sparse_mask && op.attributes.key_block > 0);
+            attached = op.kind == OpKind::linear || (runs_modules && !router) ||
                        (op.kind == OpKind::embedding && !lora_.dora);
             const int base = static_cast<int>(op.parameters.size());
             op.parameters.insert(op.parameters.end(), added.begin(), added.end());
             for (int* index : {&adapter.a, &adapter.b, &adapter.bias, &adapter.magnitude})
                 if (*index >= 0) *index += base;
-            if (op.kind == OpKind::moe)
+            if (runs_modules)
                 op.inner_adapters.push_back(adapter);
             else
                 op.adapter = adapter;

@@ -198,6 +198,7 @@ std::string_view name_of(Act act) {
         case Act::sigmoid: return "sigmoid";
         case Act::bloom_gelu: return "bloom_gelu";
         case Act::xielu: return "xielu";
+        case Act::swigluoai: return "swigluoai";
     }
     throw InternalError("an activation without a name");
 }
@@ -345,10 +346,14 @@ std::string choose_architecture(const Family& family, const KeyTree& config,
         asked.empty() ? first_string(config, "architectures") : std::string(asked);
     if (named.empty()) return std::string(known.front());
     if (builds(family, named)) return named;
+    // The class that a file names may ship with its weights; of a family with one class it is clear which to take.
+    const std::string close = did_you_mean(named, known);
+    const bool only = asked.empty() && known.size() == 1;
     diagnostics.unsupported(asked.empty() ? "/architectures/0" : "",
                             fmt::format("expected a class of '{}' ({}); got '{}'", family.name,
                                         list_of(known), named),
-                            did_you_mean(named, known));
+                            only ? fmt::format("--architecture {} takes the class of transformers for it", known.front())
+                                 : close);
     return std::string(known.front());
 }
 

@@ -188,7 +188,7 @@ void configure_dbrx(ConfigReader& config, DecoderPlan& plan) {
     mlp.module = "ffn";
     mlp.act = experts_config.nested("ffn_act_fn", "dbrx ffn_act_fn", "name=silu").activation("name");
     MlpPlan::Experts& experts = mlp.experts;
-    experts.flat = true;
+    experts.flat = experts.looped = true;
     experts.count = experts_config.size("moe_num_experts", kLargestCount);
     experts.width = experts_config.size("ffn_hidden_size");
     experts.per_token = experts_config.size("moe_top_k", kLargestCount);
@@ -226,6 +226,7 @@ void configure_glm4_moe(ConfigReader& config, DecoderPlan& plan) {
     read_heads(config, plan.hidden, attention, Remainder::dropped);
     attention.bias = config.flag("attention_bias");
     attention.dropout = config.probability("attention_dropout");
+    attention.rotation = Rotation::halves_joined;
     attention.rotary_dim = read_rotary_dim(config, attention.head_dim, 0.5);
     if (config.knows("use_qk_norm") && config.flag("use_qk_norm")) attention.qk_norm = QkNorm::per_head;
     attention.norm_time = NormTime::after_projections;
@@ -237,6 +238,7 @@ void configure_minimax_m2(ConfigReader& config, DecoderPlan& plan) {
     read_llama(config, plan);
     AttentionPlan& attention = plan.layer().attention;
     attention.qk_norm = QkNorm::full;
+    attention.rotation = Rotation::halves_joined;
     attention.rotary_dim = config.size_or("rotary_dim", 0);
     if (attention.rotary_dim == 0) attention.rotary_dim = read_rotary_dim(config, attention.head_dim, 1);
     read_experts(config, plan.layer().mlp, "num_local_experts", "intermediate_size");

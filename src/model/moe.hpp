@@ -38,6 +38,7 @@ void configure_minimax(ConfigReader& config, DecoderPlan& plan);
 void configure_ernie4_5_moe(ConfigReader& config, DecoderPlan& plan);
 void configure_mimo_v2_flash(ConfigReader& config, DecoderPlan& plan);
 void configure_minimax_m3(ConfigReader& config, DecoderPlan& plan);
+void configure_step3p7_text(ConfigReader& config, DecoderPlan& plan);
 void configure_step3p5(ConfigReader& config, DecoderPlan& plan);
 void configure_granitemoeshared(ConfigReader& config, DecoderPlan& plan);
 void configure_flex_olmo(ConfigReader& config, DecoderPlan& plan);

@@ -195,22 +195,6 @@ void configure_afmoe(ConfigReader& config, DecoderPlan& plan) {
     rotate_windows_only(plan);
 }
 
-namespace {
-
-/// Dimensions of a head that the layers of one type rotate: `rope_parameters` has an object for each type.
-std::int64_t read_layer_rotary_dim(ConfigReader& config, std::string_view type, std::int64_t head_dim, double fraction) {
-    const KeyTree* const all = config.raw("rope_parameters");
-    const KeyTree* const own = all != nullptr && all->is(KeyTree::Kind::object) ? all->find(type) : nullptr;
-    if (own != nullptr || all == nullptr) {
-        const KeyTree* const given = own != nullptr ? own->find("partial_rotary_factor") : nullptr;
-        if (own != nullptr) fraction = given != nullptr && !given->is_null() ? given->number() : 1;
-        return std::clamp<std::int64_t>(static_cast<std::int64_t>(static_cast<double>(head_dim) * fraction), 1, head_dim);
-    }
-    return read_rotary_dim(config, head_dim, fraction);
-}
-
-}  // namespace
-
 void configure_mimo_v2_flash(ConfigReader& config, DecoderPlan& plan) {
     read_decoder_sizes(config, plan);
     LayerPlan base;

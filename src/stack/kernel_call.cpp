@@ -33,6 +33,8 @@ void KernelCall::rebind_input(std::size_t input, Ref value) {
 
 Ref KernelCall::parameter(std::size_t i) { return tape.parameter(leaves_[at(op.parameters[i])]); }
 
+bool KernelCall::accumulates(std::size_t i) const { return tape.leaf(leaves_[at(op.parameters[i])]).has_grad; }
+
 const Parameter& KernelCall::shape_of_parameter(std::size_t i) const {
     return block.parameters[at(op.parameters[i])];
 }

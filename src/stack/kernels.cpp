@@ -100,9 +100,11 @@ constexpr Kernel kKernels[] = {
     {"hf", OpKind::latent_expand, "keys copied together from both latents; values are views",
      kernel::latent_expand,
      "transformers models/deepseek_v3/modeling_deepseek_v3.py DeepseekV3Attention.expand_kv"},
-    {"hf", OpKind::sparse_mask, "scores of all pairs for each of the indexer's heads, without autograd; their best keys",
+    {"hf", OpKind::sparse_mask,
+     "scores of all pairs for each of the indexer's heads; a mask of the best keys, or blocks of them; no graph remains",
      kernel::sparse_mask,
-     "transformers models/deepseek_v32/modeling_deepseek_v32.py DeepseekV32Indexer.forward, DeepseekV32Attention.forward"},
+     "transformers models/deepseek_v32/modeling_deepseek_v32.py DeepseekV32Indexer.forward, "
+     "DeepseekV32Attention.forward; models/minimax_m3_vl/modeling_minimax_m3_vl.py MiniMaxM3VLIndexer"},
     {"torch", OpKind::softcap, "cap * tanh(x / cap)", kernel::softcap,
      "transformers models/gemma2/modeling_gemma2.py Gemma2ForCausalLM.forward"},
     {"torch", OpKind::clip, "clamp_ keeps a copy of what it overwrites, clamp what it reads", kernel::clip,

@@ -24,6 +24,12 @@ struct LinearModule {
     [[nodiscard]] Ref bias() const { return biased ? call.parameter(weight + 1) : Ref(); }
 };
 [[nodiscard]] Ref run_linear(LinearModule module);
+/// Rows, inputs and outputs of a linear module.
+struct LinearShape {
+    std::int64_t rows = 0, in = 0, out = 0;
+};
+/// A linear module that an op of another kind runs, with the adapter that it may have.
+[[nodiscard]] Ref inner_linear(KernelCall& call, Ref x, std::size_t weight, bool biased, LinearShape shape);
 
 // kernels_basic.cpp
 void scale(KernelCall& call);
@@ -36,6 +42,9 @@ void dropout(KernelCall& call);
 void activation(KernelCall& call);
 Ref gate(KernelCall& call);
 void gated_activation(KernelCall& call);
+/// `Act::swigluoai` of two halves, whose names are bound to what is clamped
+/// [models/gpt_oss/modeling_gpt_oss.py GptOssExperts._apply_gate].
+[[nodiscard]] Ref gated_by_sigmoid(Tape& tape, Ref& gate, Ref& up, Ref& glu);
 void fused_gated_activation(KernelCall& call);
 void softcap(KernelCall& call);
 /// cap * tanh(x / cap).
@@ -72,6 +81,8 @@ void hf_rms_norm(KernelCall& call);
 /// (weight * x_normalised).to(x.dtype); a `narrow` weight is cast to fp32 first.
 [[nodiscard]] Ref weighted_norm(Tape& tape, Ref x, Ref weight, std::int64_t rows, bool narrow = false);
 void wide_rms_norm(KernelCall& call);
+/// x_normalised * (1 + weight) in fp32, cast back [GemmaRMSNorm].
+[[nodiscard]] Ref norm_one_plus(Tape& tape, const Ref& x, const Ref& weight, std::int64_t rows);
 void fused_rms_norm(KernelCall& call);
 
 /// act(x), op by op [transformers activations.py].
@@ -98,6 +109,10 @@ void latent_expand(KernelCall& call);
 
 // kernels_indexer.cpp
 void sparse_mask(KernelCall& call);
+
+// kernels_block_indexer.cpp
+/// The mask of blocks of keys that MiniMax-M3's indexer chooses.
+void block_mask(KernelCall& call);
 
 // kernels_streams.cpp
 void spread_streams(KernelCall& call);
@@ -157,10 +172,6 @@ void pick_token(KernelCall& call);
 void attention_pool(KernelCall& call);
 void contrastive_loss(KernelCall& call);
 
-/// Rows, inputs and outputs of a linear module.
-struct LinearShape {
-    std::int64_t rows = 0, in = 0, out = 0;
-};
 /// `F.linear` of an input that is not contiguous: it is copied, and the bias added in place
 /// [aten/src/ATen/native/Linear.cpp linear].
 [[nodiscard]] Ref linear_of_strided(Tape& tape, Ref x, Ref weight, Ref bias, LinearShape shape);

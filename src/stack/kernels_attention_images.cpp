@@ -56,6 +56,8 @@ bool run_image_by_image(KernelCall& call, void (*attend)(KernelCall& call)) {
         KernelCall part = call.with(one, shape, tensors, held);
         attend(part);
         outputs.push_back(tensors[static_cast<std::size_t>(one.outputs.front())]);
+        if (call.attributes().returns_weights)
+            for (Ref& weights : held) call.hold(std::move(weights));
     }
     call.out(0, tape.cat(outputs));
     for (Ref& output : outputs) call.hold_local(std::move(output));

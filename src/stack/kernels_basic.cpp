@@ -51,7 +51,8 @@ Ref apply_activation(Tape& tape, Act act, const Ref& x) {
         case Act::tanh: return tape.unary_saving_output(x, "tanh");
         case Act::sigmoid: return tape.unary_saving_output(x, "sigmoid");
         case Act::bloom_gelu: return bloom_gelu(tape, x);
-        case Act::xielu: break;  // it has parameters
+        case Act::xielu: break;      // it has parameters
+        case Act::swigluoai: break;  // it has two inputs
         case Act::relu2: {
             Ref rectified = tape.unary_saving_output(x, "relu");
             return tape.square(rectified);
@@ -190,9 +191,12 @@ void convolution(KernelCall& call) {
     }
     x = tape.autocast_input(std::move(x));
     // Where channels lie last, the weight's gradient does not lie as the weight does: it is copied
-    // [torch/csrc/autograd/functions/accumulate_grad.h].
+    // [torch/csrc/autograd/functions/accumulate_grad.h], or added to the one that is there.
+    // Of one image, viewed so, the strides do not say that they do [c10/core/MemoryFormat.h
+    // is_channels_last_strides_2d; aten/src/ATen/TensorUtils.cpp computeStride].
+    const bool single = call.output_tensor(0).rows == Rows::images && call.extents.images == 1;
     Ref filter_weight = call.parameter(0);
-    if (call.attributes().strided) filter_weight = tape.view(std::move(filter_weight), Tape::ViewGradient::copy);
+    if (call.attributes().strided && !single && !call.accumulates(0)) filter_weight = tape.view(std::move(filter_weight), Tape::ViewGradient::copy);
     const Ref weight = tape.autocast_input(std::move(filter_weight));
     Ref bias = call.parameters() > 1 ? tape.autocast_input(call.parameter(1)) : Ref();
     Ref out = tape.fresh(call.numel(call.output_tensor(0)), x.dtype(), "output");
@@ -217,18 +221,59 @@ void activation(KernelCall& call) {
     call.out(0, apply_activation(call.tape, call.attributes().act, call.in(0)));
 }
 
+Ref gated_by_sigmoid(Tape& tape, Ref& gate, Ref& up, Ref& glu) {
+    gate = clamp(tape, gate, Bounds::one);
+    up = clamp(tape, up, Bounds::both);
+    {
+        Ref scaled = tape.mul_scalar(gate);
+        const Ref sigmoid = tape.unary_saving_output(scaled, "sigmoid");
+        scaled.reset();
+        glu = tape.mul(gate, sigmoid);
+    }
+    const Ref shifted = tape.add_scalar(up);
+    return tape.mul(shifted, glu);
+}
+
+namespace {
+
+/// MiniMaxM3VLDenseMLP.forward between its two modules: gate, value and glu are names of the function.
+void clamped_gated_activation(KernelCall& call) {
+    Ref gate = call.in(0), up = call.in(1), glu;
+    call.out(0, gated_by_sigmoid(call.tape, gate, up, glu));
+    for (Ref* const local : {&gate, &up, &glu}) call.hold_local(std::move(*local));
+}
+
+/// Step3p7MLP.forward between its modules: what is bounded has names of the function.
+void bounded_gated_activation(KernelCall& call) {
+    Ref active = call.early ? std::move(call.early) : gate(call);
+    Ref up = clamp(call.tape, call.in(1), Bounds::both);
+    call.rebind_input(1, {});
+    call.out(0, call.tape.mul(active, up));
+    call.hold_local(std::move(active));
+    call.hold_local(std::move(up));
+}
+
+bool is_clamped(const KernelCall& call) { return call.attributes().act == Act::swigluoai; }
+
+}  // namespace
+
 Ref gate(KernelCall& call) {
+    if (is_clamped(call)) return {};
     Ref out = apply_activation(call.tape, call.attributes().act, call.in(0));
     // In `act(gate(x)) * up(x)` no name is left of what `gate` returned.
     if (call.input_tensor(0).held == Held::until_last_read) call.rebind_input(0, {});
-    return out;
+    return call.attributes().bounded ? clamp(call.tape, out, Bounds::one) : out;
 }
 
 void gated_activation(KernelCall& call) {
+    if (call.attributes().bounded) return bounded_gated_activation(call);
+    if (is_clamped(call)) return clamped_gated_activation(call);
     call.out(0, call.tape.mul(std::move(call.early), call.in(1)));
 }
 
 void fused_gated_activation(KernelCall& call) {
+    if (call.attributes().bounded) return bounded_gated_activation(call);
+    if (is_clamped(call)) return clamped_gated_activation(call);
     // An upper figure: Liger's backward writes both gradients over the saved inputs
     // [Liger-Kernel ops/swiglu.py swiglu_backward], Megatron's and TE's allocate them.
     Tape& tape = call.tape;

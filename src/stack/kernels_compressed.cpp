@@ -201,18 +201,38 @@ Ref rotate_trailing(Tape& tape, const Ref& x, const Ref& cos, const Ref& sin, st
     return tape.cat(parts);
 }
 
+namespace {
+
+/// A compressor whose windows are longer than the sequence: no key comes of its projections, which nothing refers to
+/// when its function returns.
+void compress_nothing(KernelCall& call) {
+    Tape& tape = call.tape;
+    const std::int64_t tokens = call.rows(call.input_tensor(0)), hidden = call.input_tensor(0).width;
+    const std::size_t recorded = tape.nodes();
+    const Dtype* type = nullptr;
+    {
+        const Ref kv = tape.linear(call.in(0), call.parameter(1), Ref(), tokens, hidden, call.attributes().head_dim);
+        const Ref gate = tape.linear(call.in(0), call.parameter(2), Ref(), tokens, hidden, call.attributes().head_dim);
+        type = &kv.dtype();
+    }
+    tape.forget(recorded);
+    call.out(0, tape.fresh(0, *type, "no entries"));
+}
+
+}  // namespace
+
 /// DeepseekV4HCACompressor.forward, DeepseekV4CSACompressor.forward up to its indexer, which is an op of its own.
 void compress(KernelCall& call) {
     Tape& tape = call.tape;
     const OpAttributes& a = call.attributes();
     const Windows w(call, a.head_dim);
+    if (call.op.reader == Reader::dropped) return compress_nothing(call);
     Compressed made = compress_windows(call, w, 0, a.overlaps);
     call.out(0, made.entries);
     if (a.overlaps) {
         for (Ref& local : made.locals) call.hold_local(std::move(local));
         return;
     }
-    if (w.count == 0) return;
     const Ref numbers = tape.fresh(w.count, dtype::int64, "numbers of entries");
     Ref threshold = tape.add_scalar(tape.fresh(w.sequence, dtype::int64, "positions"));
     threshold = tape.fresh(w.sequence, dtype::int64, "entries before each query");

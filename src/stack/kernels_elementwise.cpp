@@ -17,13 +17,12 @@ void grad_within_bounds(Tape::NodeBuilder& node, std::int64_t numel, Bounds boun
         node.drop(within);
         return;
     }
+    // The second is and-ed into the first.
     const std::int16_t above = node.temp(numel, "above the lower bound");
     const std::int16_t below = node.temp(numel, "below the upper bound");
-    const std::int16_t between = node.temp(numel, "between the bounds");
+    node.grad(0);
     node.drop(below);
     node.drop(above);
-    node.grad(0);
-    node.drop(between);
 }
 
 }  // namespace

@@ -101,6 +101,7 @@ Ref chosen_keys(Indexer& n) {
 /// What the attention makes of them [DeepseekV32Attention.forward]: another mask, of each sequence its own.
 void sparse_mask(KernelCall& call) {
     if (call.attributes().rate > 0) return entry_bias(call);
+    if (call.attributes().key_block > 0) return block_mask(call);
     Indexer n(call);
     Tape& tape = call.tape;
     const bool before = call.attributes().chosen_before;

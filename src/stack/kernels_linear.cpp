@@ -312,6 +312,14 @@ Ref run_linear(LinearModule module) {
     return module.adapter != nullptr ? with_adapter(module, std::move(out)) : out;
 }
 
+Ref inner_linear(KernelCall& call, Ref x, std::size_t weight, bool biased, LinearShape shape) {
+    LinearModule module{.call = call, .x = std::move(x), .weight = weight, .biased = biased,
+                        .rows = shape.rows, .in = shape.in, .out = shape.out};
+    for (const Adapter& adapter : call.op.inner_adapters)
+        if (adapter.weight == static_cast<int>(weight)) module.adapter = &adapter;
+    return run_linear(std::move(module));
+}
+
 void linear(KernelCall& call) { run(call, false); }
 
 void linear_of_early_bitsandbytes(KernelCall& call) { run(call, true); }

@@ -10,6 +10,30 @@ namespace membudget::kernel {
 
 namespace {
 
+/// Cross-entropy of smoothed labels: the mean of all log-probabilities beside that of the labels'
+/// [aten/src/ATen/native/LossNLL.cpp cross_entropy_loss_label_smoothing].
+Ref smoothed_cross_entropy(Tape& tape, Ref logits, Ref labels, std::int64_t rows) {
+    const Ref probabilities = tape.log_softmax(std::move(logits));
+    const Ref likelihood = tape.nll_loss(probabilities, std::move(labels), rows);
+    Ref smooth = tape.neg(row_sum(tape, probabilities, rows));
+    const Ref ignored = tape.fresh(rows, dtype::boolean, "ignored labels");
+    {
+        Ref masked = tape.alias_of_storage(smooth);
+        Tape::NodeBuilder node(tape, "masked_fill_", {&smooth});
+        node.save(ignored);
+        node.grad(0, "masked grad");
+        node.finish(masked);
+        smooth = std::move(masked);
+    }
+    Ref mean = row_sum(tape, smooth, 1);
+    {
+        const Ref counted = tape.fresh(rows, dtype::boolean, "labels that count");
+        const Ref count = tape.fresh(1, dtype::int64, "their number");
+        mean = tape.mul_scalar(std::move(mean));
+    }
+    return tape.add(tape.mul_scalar(std::move(mean)), tape.mul_scalar(likelihood));
+}
+
 /// Cross-entropy of all positions but the last against labels moved by one: the logits are sliced,
 /// and copied where the slice leaves gaps between sequences.
 Ref shifted_cross_entropy(KernelCall& call, const Ref& logits) {
@@ -20,6 +44,7 @@ Ref shifted_cross_entropy(KernelCall& call, const Ref& logits) {
     Ref shifted = tape.slice(logits, rows * classes);
     if (batch > 1) shifted = tape.copy(std::move(shifted));
     Ref labels = batch > 1 ? tape.fresh(rows, dtype::int64, "shifted labels") : Ref();
+    if (call.attributes().smoothed) return smoothed_cross_entropy(tape, std::move(shifted), std::move(labels), rows);
     return tape.cross_entropy(shifted, std::move(labels), rows, classes);
 }
 

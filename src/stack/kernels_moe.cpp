@@ -47,27 +47,23 @@ Ref gate_halves(Mixture& m, const Ref& both) {
     Tape& tape = m.tape;
     const std::int64_t half = both.numel() / 2;
     if (m.a.router == RouterForm::gpt_oss) {
-        // Halves interleaved, clamped; (up + 1) * gate * sigmoid(alpha * gate)
-        // [modeling_gpt_oss.py GptOssExperts._apply_gate].
-        Ref gate = tape.slice(both, half);
-        Ref up = tape.slice(both, half);
-        gate = clamp(tape, gate, Bounds::one);
-        up = clamp(tape, up, Bounds::both);
-        Ref glu;
-        {
-            Ref scaled = tape.mul_scalar(gate);
-            const Ref sigmoid = tape.unary_saving_output(scaled, "sigmoid");
-            scaled.reset();
-            glu = tape.mul(gate, sigmoid);
-        }
-        const Ref shifted = tape.add_scalar(up);
-        return tape.mul(shifted, glu);
+        // Halves interleaved.
+        Ref gate = tape.slice(both, half), up = tape.slice(both, half), glu;
+        return gated_by_sigmoid(tape, gate, up, glu);
     }
     const std::int64_t halves[] = {half, half};
-    const std::vector<Ref> parts = tape.chunk(both, halves);
+    std::vector<Ref> parts = tape.chunk(both, halves);
+    if (m.a.act == Act::swigluoai) {
+        Ref glu;
+        return gated_by_sigmoid(tape, parts[0], parts[1], glu);
+    }
     if (clamps(m)) {
         const Ref gate = clamp(tape, parts[0], Bounds::one), up = clamp(tape, parts[1], Bounds::both);
         return tape.mul(apply_activation(tape, m.a.act, gate), up);
+    }
+    if (m.a.bounded) {
+        const Ref gate = clamp(tape, apply_activation(tape, m.a.act, parts[0]), Bounds::one);
+        return tape.mul(gate, clamp(tape, parts[1], Bounds::both));
     }
     const Ref active = apply_activation(tape, m.a.act, parts[0]);
     return tape.mul(active, parts[1]);
@@ -150,6 +146,20 @@ Ref run_expert(Mixture& m, LoopedWeights& weights, const Ref& x, const Ref& toke
                        m.a.expert_width, m.hidden);
 }
 
+/// The same for Step 3.7 [models/step3p7/modeling_step3p7.py Step3p7Experts.forward]: one name for what comes of the
+/// gate and for the result, which keeps the last expert's until then; none for the rows.
+Ref run_step_expert(Mixture& m, LoopedWeights& weights, const Ref& x, const Ref& token_ids, std::int64_t rows,
+                    Ref& current) {
+    Tape& tape = m.tape;
+    {
+        Ref state = gather(tape, x, token_ids, detail::checked_mul(rows, m.hidden), "rows of the expert");
+        const Ref both = tape.linear(std::move(state), of_expert(m, weights.gate_up.get()), Ref(), rows, m.hidden,
+                                     2 * m.a.expert_width);
+        current = gate_halves(m, both);
+    }
+    return tape.linear(current, of_expert(m, weights.down.get()), Ref(), rows, m.a.expert_width, m.hidden);
+}
+
 /// The same for DBRX [models/dbrx/modeling_dbrx.py DbrxExperts.forward, DbrxExpertGLU.forward]: each expert's
 /// weights are taken from a view of all.
 Ref run_dbrx_expert(Mixture& m, LoopedWeights& weights, const Ref& x, const Ref& token_ids,
@@ -178,6 +188,8 @@ Ref looped_experts(Mixture& m, const Ref& x, const Routing& routing) {
     const std::int64_t last = m.a.experts - 1;
     const std::int64_t of_last = m.call.imbalance > 1 ? busiest_rows(m) : m.rows / m.a.experts;
     std::int64_t left = m.rows - of_last;  // shared by those before it
+    const bool step = m.a.looped && !all.up;
+    Ref current;
     for (std::int64_t e = 0; e < m.a.experts; ++e) {
         const std::int64_t rows = e < last ? detail::ceil_div(left, last - e) : of_last;
         left -= rows;
@@ -185,10 +197,14 @@ Ref looped_experts(Mixture& m, const Ref& x, const Routing& routing) {
         // torch.where: two views of one tensor.
         const Ref token_ids = tape.fresh(2 * rows, dtype::int64, "positions and token ids");
         Ref state;
-        Ref current = all.up ? run_dbrx_expert(m, all, x, token_ids, rows)
-                             : run_expert(m, all, x, token_ids, rows, state);
-        const Ref weights = gather(tape, routing.weights, token_ids, rows, "weight of each row");
-        current = tape.mul(current, weights);
+        Ref result = step     ? run_step_expert(m, all, x, token_ids, rows, current)
+                     : all.up ? run_dbrx_expert(m, all, x, token_ids, rows)
+                              : run_expert(m, all, x, token_ids, rows, state);
+        if (!step) current = std::move(result);
+        {
+            const Ref weights = gather(tape, routing.weights, token_ids, rows, "weight of each row");
+            current = tape.mul(step ? std::move(result) : current, weights);
+        }
         const Ref cast = tape.cast(current, out.dtype());
         // index_add_: the gradient of the rows is gathered, in the shape of the rows, which are kept for it
         // [derivatives.yaml: index_add].
@@ -200,6 +216,7 @@ Ref looped_experts(Mixture& m, const Ref& x, const Routing& routing) {
         node.grad(1, "gathered grad");
         node.finish(added);
         out = std::move(added);
+        if (!step) current.reset();
     }
     return out;
 }
@@ -207,11 +224,25 @@ Ref looped_experts(Mixture& m, const Ref& x, const Routing& routing) {
 /// The dense network that every token passes: down(act(gate(x)) * up(x)).
 Ref shared_expert(Mixture& m, const Ref& x) {
     Tape& tape = m.tape;
+    if (m.a.shared_fused) {  // MiniMaxM3VLDenseMLP
+        const Ref both = m.next_linear(x, m.hidden, 2 * m.a.shared_width, m.a.shared_bias);
+        const std::int64_t halves[] = {both.numel() / 2, both.numel() / 2};
+        std::vector<Ref> parts = tape.chunk(both, halves);
+        Ref glu;
+        Ref product = gated_by_sigmoid(tape, parts[0], parts[1], glu);
+        return m.next_linear(std::move(product), m.a.shared_width, m.hidden, m.a.shared_bias);
+    }
     if (clamps(m)) {
         const Ref gate = clamp(tape, m.next_linear(x, m.hidden, m.a.shared_width, m.a.shared_bias), Bounds::one);
         const Ref up = clamp(tape, m.next_linear(x, m.hidden, m.a.shared_width, m.a.shared_bias), Bounds::both);
         Ref product = tape.mul(apply_activation(tape, m.a.act, gate), up);
         return m.next_linear(std::move(product), m.a.shared_width, m.hidden, m.a.shared_bias);
+    }
+    if (m.a.bounded) {
+        const Ref gate = clamp(
+            tape, apply_activation(tape, m.a.act, m.next_linear(x, m.hidden, m.a.shared_width, m.a.shared_bias)), Bounds::one);
+        const Ref up = clamp(tape, m.next_linear(x, m.hidden, m.a.shared_width, m.a.shared_bias), Bounds::both);
+        return m.next_linear(tape.mul(gate, up), m.a.shared_width, m.hidden, m.a.shared_bias);
     }
     Ref active = apply_activation(tape, m.a.act, m.next_linear(x, m.hidden, m.a.shared_width, m.a.shared_bias));
     Ref up = m.next_linear(x, m.hidden, m.a.shared_width, m.a.shared_bias);
@@ -294,9 +325,9 @@ void mixture(KernelCall& call, Experts experts) {
     Mixture m(call);
     Tape& tape = call.tape;
     if (m.a.router == RouterForm::llama4) return all_experts(m);
-    if (m.a.router == RouterForm::dbrx) experts = looped_experts;
+    if (m.a.looped) experts = looped_experts;
     if (m.a.jittered) add_jitter(m);
-    const Ref x = tape.view(call.in(0));
+    const Ref x = m.flat = tape.view(call.in(0));
     if (m.a.shared_width == 0) {
         const Routing routing = route(m);
         if (m.a.keeps_logits) call.keep_as_output(routing.logits);
@@ -304,7 +335,8 @@ void mixture(KernelCall& call, Experts experts) {
         return;
     }
     // Parameters: router, experts, shared expert [, its gate], whatever the order of the calls.
-    const std::size_t of_shared = (m.a.shared_bias ? 6U : 3U) + (m.a.shared_gate ? 1U : 0U);
+    const std::size_t modules = m.a.shared_fused ? 2U : 3U;
+    const std::size_t of_shared = (m.a.shared_bias ? 2U : 1U) * modules + (m.a.shared_gate ? 1U : 0U);
     std::size_t behind_router = 0;
     Routing routing;
     Ref shared;
@@ -325,7 +357,8 @@ void mixture(KernelCall& call, Experts experts) {
     if (m.a.shared == SharedExpert::first) run_shared(x);
     run_router();
     if (m.a.shared == SharedExpert::between) run_shared(x);
-    const Ref routed = run_experts();
+    Ref routed = run_experts();
+    if (m.a.scales_routed) routed = tape.mul_scalar(std::move(routed));
     const bool last = !shared;
     if (last) run_shared(call.in(0));
     if (m.a.shared_gate) {

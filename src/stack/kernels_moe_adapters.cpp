@@ -30,12 +30,9 @@ std::size_t Mixture::own_parameters() const {
 }
 
 Ref Mixture::next_linear(Ref x, std::int64_t in, std::int64_t out, bool biased) {
-    LinearModule module{.call = call, .x = std::move(x), .weight = parameter, .biased = biased,
-                        .rows = tokens, .in = in, .out = out};
-    for (const Adapter& adapter : call.op.inner_adapters)
-        if (adapter.weight == static_cast<int>(parameter)) module.adapter = &adapter;
+    const std::size_t weight = parameter;
     parameter += biased ? 2 : 1;
-    return run_linear(std::move(module));
+    return inner_linear(call, std::move(x), weight, biased, {tokens, in, out});
 }
 
 Adapted::Adapted(Mixture& mixture) : m_(mixture) {

@@ -146,11 +146,11 @@ Routing route_deepseek_v3(Mixture& m) {
     return made;
 }
 
-// models/minimax_m2/modeling_minimax_m2.py MiniMaxM2TopKRouter
+// models/minimax_m2/modeling_minimax_m2.py MiniMaxM2TopKRouter, which views its input once more
 Routing route_minimax(Mixture& m) {
     Tape& tape = m.tape;
     Routing made;
-    made.logits = project(m, m.call.in(0));
+    made.logits = project(m, tape.view(m.flat));
     const Ref scores = tape.unary_saving_output(tape.cast(made.logits, dtype::fp32), "sigmoid");
     Ref values;
     top_corrected(m, scores, values, made.ids);

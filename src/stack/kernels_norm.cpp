@@ -91,21 +91,8 @@ void divided(KernelCall& call) {
     call.out(0, tape.add(tape.mul(call.parameter(0), hidden), call.parameter(1)));
 }
 
-/// GemmaRMSNorm: (norm(x.float()) * (1 + weight.float())).type_as(x).
 void one_plus(KernelCall& call) {
-    Tape& tape = call.tape;
-    const Ref x = call.in(0);
-    Ref hidden = tape.cast(x, dtype::fp32);
-    Ref variance;
-    Ref output = normalise(tape, hidden, norm_rows(call), variance);
-    hidden.reset();
-    variance.reset();
-    Ref weight = tape.cast(call.parameter(0), dtype::fp32);
-    Ref shifted = tape.add_scalar(weight);
-    weight.reset();
-    output = tape.mul(output, shifted);
-    shifted.reset();
-    call.out(0, tape.cast(output, x.dtype()));
+    call.out(0, norm_one_plus(call.tape, call.in(0), call.parameter(0), norm_rows(call)));
 }
 
 /// T5LayerNorm: x * rsqrt(mean(x.float()^2)), cast if the weight is half; weight * that.
@@ -220,6 +207,20 @@ Ref weighted_norm(Tape& tape, Ref x, Ref weight, std::int64_t rows, bool narrow)
     if (narrow) weight = tape.cast(std::move(weight), dtype::fp32);
     const Ref product = tape.mul(std::move(weight), hidden);
     return tape.cast(product, type);
+}
+
+Ref norm_one_plus(Tape& tape, const Ref& x, const Ref& weight, std::int64_t rows) {
+    Ref hidden = tape.cast(x, dtype::fp32);
+    Ref variance;
+    Ref output = normalise(tape, hidden, rows, variance);
+    hidden.reset();
+    variance.reset();
+    Ref wide = tape.cast(weight, dtype::fp32);
+    Ref shifted = tape.add_scalar(wide);
+    wide.reset();
+    output = tape.mul(output, shifted);
+    shifted.reset();
+    return tape.cast(output, x.dtype());
 }
 
 void hf_rms_norm(KernelCall& call) {

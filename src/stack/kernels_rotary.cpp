@@ -48,8 +48,22 @@ Ref rotate_part(KernelCall& call, const Ref& x, const Ref& cos, const Ref& sin) 
     return call.tape.cat(joined);
 }
 
-/// GLM: q and k rotated, then both concatenated with the rest; interleaved tables are locals, unless the
-/// tables are made so (GLM-4V).
+/// A part of each head of q and k rotated, then both concatenated with the rest, under the same names; in towers without
+/// names of their own.
+void rotate_then_join(KernelCall& call, const Ref& q, const Ref& k, const Ref& cos, const Ref& sin) {
+    Tape& tape = call.tape;
+    const std::array<Ref, 2> q_parts = cut(call, q);
+    const std::array<Ref, 2> k_parts = cut(call, k);
+    Ref q_rotated = rotate(tape, q_parts[0], cos, sin);
+    Ref k_rotated = rotate(tape, k_parts[0], cos, sin);
+    std::array<Ref, 2> q_joined{std::move(q_rotated), q_parts[1]};
+    call.out(0, tape.cat(q_joined));
+    if (!call.attributes().unbound) q_joined[0].reset();
+    std::array<Ref, 2> k_joined{std::move(k_rotated), k_parts[1]};
+    call.out(1, tape.cat(k_joined));
+}
+
+/// GLM: interleaved tables are locals, unless the tables are made so (GLM-4V).
 void rotate_pairs(KernelCall& call, const Ref& q, const Ref& k) {
     Tape& tape = call.tape;
     const auto interleaved = [&](const Ref& table, const char* what) {
@@ -62,15 +76,7 @@ void rotate_pairs(KernelCall& call, const Ref& q, const Ref& k) {
         call.out(1, rotate(tape, k, cos, sin));
         return;
     }
-    const std::array<Ref, 2> q_parts = cut(call, q);
-    const std::array<Ref, 2> k_parts = cut(call, k);
-    Ref q_rotated = rotate(tape, q_parts[0], cos, sin);
-    Ref k_rotated = rotate(tape, k_parts[0], cos, sin);
-    std::array<Ref, 2> q_joined{std::move(q_rotated), q_parts[1]};
-    call.out(0, tape.cat(q_joined));
-    q_joined[0].reset();
-    std::array<Ref, 2> k_joined{std::move(k_rotated), k_parts[1]};
-    call.out(1, tape.cat(k_joined));
+    rotate_then_join(call, q, k, cos, sin);
 }
 
 /// GPT-J and CodeGen: the tensors are rotated before their heads are transposed, k before q.
@@ -371,6 +377,7 @@ void hf_rotary(KernelCall& call) {
     if (rotation == Rotation::halves_cast) return rotate_halves_cast(call, q, k);
     if (rotation == Rotation::halves_promoted) return rotate_halves_promoted(call, q, k);
     if (rotation == Rotation::halves_named) return rotate_halves_named(call, q, k);
+    if (rotation == Rotation::halves_joined) return rotate_then_join(call, q, k, call.in(2), call.in(3));
     if (rotation == Rotation::halves_wide) return rotate_halves_wide(call, q, k);
     if (rotation == Rotation::pairs_wide) return rotate_pairs_wide(call, q, k);
     call.out(0, rotate_part(call, q, call.in(2), call.in(3)));

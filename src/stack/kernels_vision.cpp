@@ -36,14 +36,21 @@ void conv_patches(KernelCall& call) {
         if (copies) node.drop(contiguous);
         node.finish(out);
     }
-    call.out(0, tape.view(std::move(out)));
+    out = tape.view(std::move(out));
+    if (call.attributes().cast_to_weight) out = tape.cast(std::move(out), call.parameter(0).dtype());
+    call.out(0, std::move(out));
 }
 
 namespace {
 
-/// `torch.cat` of a list that `torch.split` has made: the features of each image.
+/// `torch.cat` of a list that `torch.split` has made, or of what is picked one by one: the features of each image.
 Ref cat_of_images(KernelCall& call, const Ref& features) {
     const std::int64_t count = call.extents.images / call.extents.tiles;
+    if (call.attributes().sliced) {
+        std::vector<Ref> picked;
+        for (std::int64_t i = 0; i < count; ++i) picked.push_back(call.tape.slice(features, features.numel() / count));
+        return call.tape.cat(picked);
+    }
     const std::vector<std::int64_t> each(static_cast<std::size_t>(count), features.numel() / count);
     std::vector<Ref> images = call.tape.chunk(features, each);
     return call.tape.cat(images);

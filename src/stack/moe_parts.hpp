@@ -27,6 +27,7 @@ struct Mixture {
     const OpAttributes& a;
     std::int64_t tokens, hidden;
     std::int64_t rows;  ///< of all experts together
+    Ref flat;           ///< the input token by token, where the class views it so
     std::size_t parameter = 0;
 };
 

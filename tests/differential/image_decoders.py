@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from mixtures import ALTERNATING, WINDOW, base, llama4, routed
+from mixtures import ALTERNATING, WINDOW, base, llama4, minimax_m3, routed, step3p7
 from vision_language import (
     CELL,
     CPU_OPTIMIZER,
@@ -23,6 +23,7 @@ from vision_language import (
 
 Config = dict[str, Any]
 ROTATION = {"rope_type": "default", "rope_theta": 10000.0}
+ODD_SIDE = 144  # eighteen patches, then nine, then five: large enough that oneDNN takes the convolutions
 TILE_TOKENS = (SIDE // CELL // 2) ** 2
 
 
@@ -75,6 +76,42 @@ def kimi_k25() -> Config:
     }
 
 
+def minimax_m3_images() -> Config:
+    """MiniMax-M3: rotation in three directions, of which some dimensions are left over, and patches merged late."""
+    return {
+        "text_config": minimax_m3(),
+        "vision_config": TOWER | {"hidden_size": 176, "patch_size": PATCH},
+        "projector_hidden_size": 320,
+        "image_token_index": VOCAB - 1,
+        "video_token_index": VOCAB - 2,
+    }
+
+
+def step3p7_images() -> Config:
+    """Step 3.7: layers with scales, and two convolutions behind them."""
+    tower = {"num_hidden_layers": 3, "num_attention_heads": 4, "hidden_size": 192, "mlp_ratio": 2.7}
+    return {
+        "text_config": step3p7(),
+        "vision_config": tower | {"image_size": ODD_SIDE, "patch_size": CELL},
+        "image_token_id": VOCAB - 1,
+    }
+
+
+def whole_images(batch: int, images: int, words: int, form: int) -> dict[str, Any]:
+    """Images of one size, of whose rows of patches each convolution leaves half."""
+    del form
+    left = -(-ODD_SIDE // CELL // 2)
+    return words_and_images(batch, images, words, (-(-left // 2)) ** 2) | {
+        "pixel_values": {"shape": [batch * images, 3, ODD_SIDE, ODD_SIDE]},
+    }
+
+
+def packed_grids(batch: int, images: int, words: int, form: int) -> dict[str, Any]:
+    """The same, each patch of two frames in one row."""
+    made = grids(batch, images, words, form)
+    return made | {"pixel_values": {"shape": [made["pixel_values"]["shape"][0], 2 * 3 * PATCH**2]}}
+
+
 def grids(batch: int, images: int, words: int, form: int) -> dict[str, Any]:
     """Images of one size, cut into patches."""
     height, width = [(16, 12), (8, 14)][form % 2]
@@ -119,6 +156,8 @@ COMMON: dict[str, Any] = {"attn_implementation": "sdpa", "optimizer": CPU_OPTIMI
 CLASSES: dict[str, tuple[str, Callable[[], Config], Callable[..., dict[str, Any]]]] = {
     "llama4-images": ("Llama4ForConditionalGeneration", llama4_images, tiles),
     "kimi-k25": ("Kimi_K25ForConditionalGeneration", kimi_k25, grids),
+    "minimax-m3-images": ("MiniMaxM3SparseForConditionalGeneration", minimax_m3_images, packed_grids),
+    "step3p7": ("Step3p7ForConditionalGeneration", step3p7_images, whole_images),
     "paligemma": ("PaliGemmaForConditionalGeneration", lambda: paligemma("gemma"), prefixes),
     "paligemma2": (
         "PaliGemmaForConditionalGeneration",

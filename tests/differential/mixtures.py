@@ -163,6 +163,23 @@ def deepseek_v4() -> Config:
     return config | latent | index | layers | {"compress_rates": rates, "hc_sinkhorn_iters": 4}
 
 
+def minimax_m3() -> Config:
+    """Blocks of keys that an indexer chooses in two of three layers, and clamped gates."""
+    index = {"index_n_heads": KV_HEADS, "index_head_dim": 32, "index_block_size": 16, "index_topk_blocks": 4}
+    config = heads(num_local_experts=8, num_experts_per_tok=2, intermediate_size=176, dense_intermediate_size=512)
+    layers = {"layer_types": ["full_attention", *["minimax_m3_sparse"] * 2], "mlp_layer_types": DENSE_FIRST}
+    rope = PLAIN | {"partial_rotary_factor": 0.5}
+    return config | index | layers | {"shared_intermediate_size": 208, "rope_parameters": rope}
+
+
+def step3p7() -> Config:
+    """More heads in layers with a window, a gate for each head, and every expert for each token, as for DBRX."""
+    config = heads(n_routed_experts=4, num_experts_per_tok=4, moe_intermediate_size=176, share_expert_dim=208)
+    rope = {"full_attention": PLAIN | {"partial_rotary_factor": 0.5}, "sliding_attention": PLAIN}
+    layers = {"layer_types": ["full_attention", *["sliding_attention"] * 2], "mlp_layer_types": DENSE_FIRST}
+    return config | layers | {"num_sliding_attention_heads": 6, "sliding_window": WINDOW, "rope_parameters": rope}
+
+
 def gemma4() -> Config:
     """Wider heads without a window, whose keys are values too; without inputs of each layer."""
     config = base(head_dim=48, global_head_dim=64, num_global_key_value_heads=1, attention_k_eq_v=True)
@@ -201,6 +218,7 @@ CLASSES: dict[str, tuple[str, Callable[[], Config]]] = {
     "glm-moe-dsa": ("GlmMoeDsaForCausalLM", indexed),
     "glm-moe-dsa-shared": ("GlmMoeDsaForCausalLM", shared_choice),
     "deepseek-v4": ("DeepseekV4ForCausalLM", deepseek_v4),
+    "minimax-m3": ("MiniMaxM3VLForCausalLM", minimax_m3),
     "gemma4": ("Gemma4ForCausalLM", gemma4),
     "gemma4-moe": ("Gemma4ForCausalLM", gemma4_moe),
     "olmoe-clip": ("OlmoeForCausalLM", lambda: base(num_experts=8, num_experts_per_tok=2, clip_qkv=8.0)),
@@ -234,7 +252,15 @@ BETWEEN_LAYERS: dict[str, list[dict[str, Any]]] = {
     "glm-moe-dsa": [REENTRANT, LAZY],
     "glm-moe-dsa-shared": [REENTRANT, LAZY],
     "gemma4-moe": [LAZY],
-    "deepseek-v4": [REENTRANT, {"batch": 2, "seq": 91, "padding_mask": True, "accumulation": 2}, {"batch": 1, "seq": 128}],
+    "minimax-m3": [REENTRANT, {"batch": 2, "seq": 91, "padding_mask": True, "accumulation": 2}, LAZY],
+    "deepseek-v4": [
+        REENTRANT,
+        {"batch": 2, "seq": 91, "padding_mask": True, "accumulation": 2},
+        {"batch": 1, "seq": 128},
+        # Shorter than the longest windows, which then have no entries.
+        {"batch": 2, "seq": 24, "keep_outputs": True},
+        {"batch": 3, "seq": 20, "checkpointing": "non_reentrant", "autocast": "bfloat16", "accumulation": 2},
+    ],
 }
 
 

@@ -142,7 +142,7 @@ MINIMAX_M3 = {
     "num_local_experts": 4,
     "index_n_heads": 2,
     "index_head_dim": 12,
-    "rotary_dim": 8,
+    "partial_rotary_factor": 0.5,
 }
 STEP = {
     **MOE,

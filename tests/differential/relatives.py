@@ -101,6 +101,12 @@ def blip(d: Dims) -> Config:
     return {"text_config": text | {"num_attention_heads": 8}, "vision_config": vision}
 
 
+def smoothed(d: Dims) -> Config:
+    """The same with smoothed labels."""
+    config = blip(d)
+    return config | {"text_config": config["text_config"] | {"label_smoothing": 0.1}}
+
+
 def captions(d: Dims) -> Inputs:
     """An image and what is said of it."""
     ids = {"shape": [d.batch, d.seq], "low": 3, "high": d.vocab}
@@ -296,6 +302,9 @@ FAMILIES: dict[str, Family] = {
         checkpointing=False,
         dropout=True,
         eager_only=True,
+    ),
+    "blip-smoothed": Family(
+        "BlipForConditionalGeneration", smoothed, captions, padding=False, dropout=True, eager_only=True
     ),
     "blip": Family("BlipForConditionalGeneration", blip, captions, padding=False, dropout=True, eager_only=True),
     "llava-features": Family(
