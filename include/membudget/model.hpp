@@ -60,6 +60,8 @@ struct Parameter {
     bool trainable = true;
     /// Trained, but no gradient reaches it: autograd records what it is used for all the same.
     bool unreached = false;
+    /// The class registers it behind all others, which the order of the optimizer follows.
+    bool registered_last = false;
     ParameterRole role = ParameterRole::weight;
     /// Type in which it is held, whatever the job's precision; null: as the precision says. Of a
     /// quantized weight, the type into which it is dequantized.
@@ -107,6 +109,8 @@ struct Tensor {
     Held held = Held::until_last_read;
     /// The input of a layer that outputs alone read: where layers are checkpointed, its checkpoint holds it.
     bool of_checkpoint = false;
+    /// Of `Model::shared`: blocks find it in a dictionary, which they get by keyword. A reentrant checkpoint overlooks it.
+    bool in_dictionary = false;
     /// Index into `Model::shared` for a tensor that the whole model shares; -1 otherwise.
     int shared = -1;
 };
@@ -323,6 +327,7 @@ struct OpAttributes {
     bool each_image = false;         ///< of an attention: one image, or window of it, after the other
     bool stored = false;             ///< of an attention: a dictionary of the model's keeps its keys and values
     bool packed = false;             ///< of an attention over patches: all images are one sequence
+    bool scaled = false;             ///< of an embedding: its module also scales what it looks up, which is the next op
     bool hookless = false;           ///< of patches: the class does not say that they are its input embeddings
     std::int64_t windows = 0;        ///< of an attention over images: each is cut into so many; 0: into none
     std::int64_t image_window = 0;   ///< side of such a window in tokens of the text; 0: none

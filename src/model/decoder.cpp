@@ -16,6 +16,7 @@ Rows rows_of_features(const DecoderPlan& plan) {
 /// Shared tensors of the plan and, in the stem, the ops that make them.
 SharedTensors declare_shared(const DecoderPlan& plan, std::vector<Tensor>& shared) {
     SharedTensors ids;
+    shared = plan.carried;
     const auto declare = [&](std::string name, std::int64_t width, Rows rows) {
         return declare_tensor(shared, std::move(name), width, rows);
     };
@@ -75,6 +76,7 @@ int embed_tokens(BlockBuilder& b, const DecoderPlan& plan) {
     const std::int64_t width = plan.embedding_width > 0 ? plan.embedding_width : plan.hidden;
     int x = b.embedding(plan.embedding, rows, width);
     if (plan.keeps_embeddings) b.hold_until_model_end(x);
+    b.last_op().attributes.scaled = plan.embedding_scale && !plan.scales_outside;
     if (plan.embedding_scale) x = b.scale(x, "embed_scale", place::embedding);
     if (!plan.embedding_norm.empty()) x = b.norm(x, plan.embedding_norm, plan.norm);
     return x;
@@ -113,6 +115,7 @@ Block build_stem(const DecoderPlan& plan, const SharedTensors& ids,
                  const std::vector<Tensor>& shared) {
     BlockBuilder b(plan.tower ? "join" : "embeddings");
     int x = plan.tower ? join_images(b, plan, ids, shared) : embed_tokens(b, plan);
+    if (plan.beside_embeddings) plan.beside_embeddings(b, x);
 
     const auto mask = [&](int index, bool windowed) {
         if (index < 0) return;

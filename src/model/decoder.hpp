@@ -144,6 +144,12 @@ using BuildBeside = std::function<int(BlockBuilder& builder, int x, int result)>
 /// Builds a whole layer from its input, cos, sin and mask; returns the result.
 using BuildLayer = std::function<int(BlockBuilder& builder, int x, int cos, int sin, int mask)>;
 
+/// What a layer takes of a tensor of the model before it runs, as an argument of its own, and what it does with it.
+struct LayerInput {
+    std::function<int(BlockBuilder& builder)> take;
+    BuildBeside use;                     ///< from the layer's result and the input: the result
+};
+
 struct LayerPlan {
     BuildLayer build;                    ///< set: instead of everything but what masks, tables and counts depend on
     Arrangement arrangement = Arrangement::pre_norm;
@@ -152,6 +158,7 @@ struct LayerPlan {
     MlpPlan mlp;
     BuildBeside beside_mlp;              ///< set: a second network beside `mlp`
     BuildBeside beside_residual;         ///< set: a network beside `mlp` that reads what is added to its result
+    LayerInput input;                    ///< set: beside the hidden states
     bool scales_output = false;          ///< the layer's result is multiplied by a number in place
     WeightsOnly extra;                   ///< set: parameters of further modules
     /// The layer keeps the results of attention and feed-forward under names of their own until it
@@ -182,6 +189,7 @@ struct DecoderPlan {
     std::string_view embedding_dropout;
     double embedding_dropout_p = 0;
     bool embedding_scale = false;
+    bool scales_outside = false;         ///< not in the embedding's own module
     bool keeps_embeddings = false;       ///< their name stays beside what a scale or norm makes of them
     std::string_view project_in, project_out;
     bool unused_tables = false;          ///< rotary tables are made though no layer rotates
@@ -203,6 +211,10 @@ struct DecoderPlan {
     std::int64_t streams = 1;            ///< residual streams of a token, which `hc_head` collapses at the end
     std::int64_t embedding_rows = 0;     ///< rows of the embedding where it has more than the head
     std::int64_t embedding_width = 0;    ///< where a projection follows; 0: hidden
+    /// Tensors that blocks of this family make and others read: the first of `Model::shared`.
+    std::vector<Tensor> carried;
+    /// What is made of the embedded words beside them.
+    std::function<void(BlockBuilder& builder, int embeds)> beside_embeddings;
     std::vector<LayerPlan> kinds{LayerPlan{}};
     /// Kind of each layer; empty: `layer_count` layers of kind 0. See `assign_kinds`.
     std::vector<int> order;

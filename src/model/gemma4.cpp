@@ -2,6 +2,7 @@
 // feed-forward network, embeddings of each layer, and last layers that use the keys and values of earlier ones.
 
 #include <algorithm>
+#include <optional>
 #include <utility>
 
 #include <fmt/format.h>
@@ -17,12 +18,26 @@ namespace {
 
 constexpr Component kVision = Component::vision;
 
-/// What a config says beyond a plan's layers.
-struct Gemma4 {
-    DecoderPlan plan;
-    std::int64_t layer_input = 0;       ///< width of a layer's own input; 0: none
-    std::int64_t layer_vocabulary = 1;  ///< of the embeddings of these
+/// Inputs of each layer beside the hidden states.
+struct LayerInputs {
+    std::int64_t width = 0;       ///< of one layer's; 0: there are none
+    std::int64_t vocabulary = 1;  ///< of their embeddings
+    std::int64_t layers = 1;
+    std::int64_t hidden = 1;
+    Act act = Act::gelu_tanh;
+
+    [[nodiscard]] std::int64_t all() const { return detail::checked_mul(layers, width); }
 };
+
+/// Where the keys and values that layers of a type share are in `DecoderPlan::carried`.
+struct SharedKeys {
+    std::size_t keys = 0, values = 0;
+};
+
+/// A tensor of `DecoderPlan::carried`.
+int carried(BlockBuilder& b, const std::vector<Tensor>& tensors, std::size_t index) {
+    return b.shared(static_cast<int>(index), tensors[index]);
+}
 
 constexpr Norm kNorm{OpKind::rms_norm, NormStyle::power, true, false};
 constexpr Norm kNormAlone{OpKind::rms_norm, NormStyle::power, false, false};
@@ -31,12 +46,14 @@ constexpr Norm kNormAlone{OpKind::rms_norm, NormStyle::power, false, false};
 struct Gemma4Attention {
     AttentionWeights sizes;
     bool own_keys = true, values = true, stores = false;
+    std::optional<SharedKeys> shared;  ///< those that later layers read
     double dropout = 0;
 };
 
 /// Op by op [models/gemma4/modeling_gemma4.py Gemma4TextAttention]: queries and keys rotate before heads are
-/// transposed, and values are normalised too. What a layer without keys of its own reads is not modelled.
-int gemma4_attention(BlockBuilder& b, const Gemma4Attention& a, int x, int cos, int sin, int mask) {
+/// transposed, and values are normalised too.
+int gemma4_attention(BlockBuilder& b, const Gemma4Attention& a, const std::vector<Tensor>& tensors, int x, int cos, int sin,
+                     int mask) {
     constexpr Place here = place::attention;
     const AttentionWeights& s = a.sizes;
     const auto function = b.scope();
@@ -52,13 +69,20 @@ int gemma4_attention(BlockBuilder& b, const Gemma4Attention& a, int x, int cos, 
     };
     int q = b.linear(x, "self_attn.q_proj", s.heads * s.head_dim, s.bias, here);
     q = rotated(normed(q, "q_norm", kNorm, s.heads), "query");
-    int k = q, v = q;
-    if (a.own_keys) {
+    int k = -1, v = -1;
+    if (!a.own_keys) {
+        k = carried(b, tensors, a.shared->keys);
+        v = carried(b, tensors, a.shared->values);
+    } else {
         const std::int64_t width = s.kv_heads * s.head_dim;
         k = b.linear(x, "self_attn.k_proj", width, s.bias, here);
         v = a.values ? b.linear(x, "self_attn.v_proj", width, s.bias, here) : k;
         k = rotated(normed(k, "k_norm", kNorm, s.kv_heads), "key");
         v = b.hold(normed(v, "v_norm", kNormAlone, s.kv_heads));
+        if (a.shared) {
+            b.share(k, static_cast<int>(a.shared->keys), tensors[a.shared->keys]);
+            b.share(v, static_cast<int>(a.shared->values), tensors[a.shared->values]);
+        }
     }
     OpAttributes attributes;
     attributes.heads = s.heads;
@@ -101,6 +125,66 @@ BuildBeside expert_network(ConfigReader& config, std::int64_t hidden, Act act) {
     };
 }
 
+/// Embeddings of each layer and a projection of the words' own, added up [models/gemma4/modeling_gemma4.py
+/// Gemma4TextModel.get_per_layer_inputs, project_per_layer_inputs]; tokens x layers x width.
+void make_layer_inputs(BlockBuilder& b, const LayerInputs& inputs, const Tensor& as, int embeds) {
+    constexpr Place here{place::embedding.term, Component::other};
+    const auto of_layers = [&](std::string name) {
+        const int out = b.tensor(std::move(name), inputs.width);
+        b.set_times(out, inputs.layers);
+        return out;
+    };
+    const auto scaled = [&](int x, std::string name) {
+        const int out = of_layers(name);
+        b.op(OpKind::scale, std::move(name), here, {x}, {out});
+        return out;
+    };
+    const auto function = b.scope();
+    const int words = b.hold(scaled(b.embedding("embed_tokens_per_layer", inputs.vocabulary, inputs.all()),
+                                    "embed_tokens_per_layer.embed_scale"));
+    const int projected = scaled(b.linear(embeds, "per_layer_model_projection", inputs.all(), false, here),
+                                 "per_layer_model_projection_scale");
+    const int normed = b.hold(b.norm(projected, "per_layer_projection_norm", kNorm, here));
+    const int sum = b.add(normed, words, "per_layer_inputs_sum", here);
+    b.share(scaled(sum, "per_layer_input_scale"), as.shared, as);
+    for (const std::string_view name : {"embed_tokens_per_layer", "per_layer_model_projection", "per_layer_projection_norm"})
+        b.parameter_named(join(name, "weight")).registered_last = true;
+}
+
+/// What a layer does with its own input [models/gemma4/modeling_gemma4.py Gemma4TextDecoderLayer.forward].
+int use_layer_input(BlockBuilder& b, const LayerInputs& inputs, int x, int own) {
+    constexpr Place here = place::other;
+    b.hold(x);  // `residual`
+    int y = b.linear(x, "per_layer_input_gate", inputs.width, false, here);
+    y = b.activation(y, "act_fn", inputs.act, here);
+    const int product = b.tensor("per_layer_input_product", inputs.width);
+    b.op(OpKind::multiply, "per_layer_input_product", here, {y, own}, {product});
+    y = b.linear(product, "per_layer_projection", inputs.hidden, false, here);
+    y = b.norm(y, "post_per_layer_input_norm", kNorm);
+    return b.add(x, y, "per_layer_residual");
+}
+
+void read_layer_inputs(ConfigReader& config, DecoderPlan& plan, LayerPlan& layer) {
+    LayerInputs inputs;
+    inputs.width = config.count_or("hidden_size_per_layer_input", 0, kLargestWidth);
+    inputs.vocabulary = config.size("vocab_size_per_layer_input", kLargestVocabulary);
+    inputs.layers = plan.layer_count;
+    inputs.hidden = plan.hidden;
+    inputs.act = layer.mlp.act;
+    if (inputs.width == 0) return;
+    declare_tensor(plan.carried, "per_layer_inputs", inputs.width, Rows::tokens);
+    plan.carried.back().times = inputs.layers;
+    plan.carried.back().held = Held::until_scope_end;  // a layer gets its part by position
+    const Tensor all = plan.carried.back();
+    plan.beside_embeddings = [=](BlockBuilder& b, int embeds) { make_layer_inputs(b, inputs, all, embeds); };
+    layer.input.take = [=](BlockBuilder& b) {
+        const int own = b.hold(b.tensor("per_layer_input", inputs.width));
+        b.op(OpKind::split, "per_layer_input", place::other, {b.shared(all.shared, all)}, {own}).attributes.sliced = true;
+        return own;
+    };
+    layer.input.use = [=](BlockBuilder& b, int x, int own) { return use_layer_input(b, inputs, x, own); };
+}
+
 struct Gemma4Kind {
     bool full = false;      ///< no window
     bool own_keys = true;
@@ -124,9 +208,26 @@ std::vector<Gemma4Kind> read_kinds(ConfigReader& config, std::int64_t layers) {
     return out;
 }
 
-Gemma4 read_gemma4(ConfigReader& config) {
-    Gemma4 g;
-    DecoderPlan& plan = g.plan;
+/// What layers that have no keys of their own read, declared for each type of layer that has some.
+std::optional<SharedKeys> share_keys(DecoderPlan& plan, const std::vector<Gemma4Kind>& kinds, bool full,
+                                     const AttentionWeights& sizes) {
+    const auto of_type = [&](bool own) {
+        return std::any_of(kinds.begin(), kinds.end(),
+                           [&](const Gemma4Kind& kind) { return kind.full == full && kind.own_keys == own; });
+    };
+    if (!of_type(false)) return std::nullopt;
+    if (!of_type(true)) plan.step_unsupported = "no layer makes the keys and values that layers share (num_kv_shared_layers)";
+    const auto declare = [&](const char* name) {
+        declare_tensor(plan.carried, name, detail::checked_mul(sizes.kv_heads, sizes.head_dim), Rows::tokens);
+        plan.carried.back().in_dictionary = true;
+        return plan.carried.size() - 1;
+    };
+    const std::size_t keys = declare(full ? "shared keys" : "shared keys of windows");
+    return SharedKeys{keys, declare(full ? "shared values" : "shared values of windows")};
+}
+
+DecoderPlan read_gemma4(ConfigReader& config) {
+    DecoderPlan plan;
     read_decoder_sizes(config, plan);
     plan.norm = kNorm;
     plan.embedding_scale = true;
@@ -148,8 +249,6 @@ Gemma4 read_gemma4(ConfigReader& config) {
         full.values = false;
         full.sizes.kv_heads = config.size_or("num_global_key_value_heads", full.sizes.kv_heads, kLargestCount);
     }
-    g.layer_input = config.count_or("hidden_size_per_layer_input", 0, kLargestWidth);
-    g.layer_vocabulary = config.size("vocab_size_per_layer_input", kLargestVocabulary);
 
     LayerPlan base;
     base.arrangement = Arrangement::sandwich;
@@ -162,49 +261,31 @@ Gemma4 read_gemma4(ConfigReader& config) {
     base.mlp.act = config.activation("hidden_activation");
     if (config.flag("enable_moe_block")) base.beside_residual = expert_network(config, hidden, base.mlp.act);
     base.scales_output = true;
-    base.extra = [hidden, input = g.layer_input](BlockBuilder& b) {
-        if (input > 0) {
-            b.linear_weights("per_layer_input_gate", hidden, input, false, Component::other);
-            b.linear_weights("per_layer_projection", input, hidden, false, Component::other);
-            b.norm_weights("post_per_layer_input_norm", hidden, norms::rms);
-        }
-    };
+    read_layer_inputs(config, plan, base);
     const bool wide = config.flag("use_double_wide_mlp");
     const std::int64_t window = config.size("sliding_window");
     const std::vector<Gemma4Kind> kinds = read_kinds(config, plan.layer_count);
+    windowed.shared = share_keys(plan, kinds, false, windowed.sizes);
+    full.shared = share_keys(plan, kinds, true, full.sizes);
     plan_layers(plan, kinds, [&](const Gemma4Kind& kind) {
         LayerPlan layer = base;
         Gemma4Attention attention = kind.full ? full : windowed;
         attention.own_keys = kind.own_keys;
         attention.stores = kind.stores;
+        if (kind.own_keys && !kind.stores) attention.shared.reset();
         layer.attention.head_dim = attention.sizes.head_dim;
         layer.attention.kv_heads = attention.sizes.kv_heads;
         layer.attention.rotary = kind.full == kinds.front().full ? 0 : 1;
         layer.attention.window = kind.full ? 0 : window;
-        layer.attention.build = [attention](BlockBuilder& b, int x, int cos, int sin, int mask) {
-            return gemma4_attention(b, attention, x, cos, sin, mask);
+        layer.attention.build = [attention, tensors = plan.carried](BlockBuilder& b, int x, int cos, int sin, int mask) {
+            return gemma4_attention(b, attention, tensors, x, cos, sin, mask);
         };
         if (wide && !kind.own_keys) layer.mlp.width *= 2;
         return layer;
     });
-    if (g.layer_input > 0)
-        plan.step_unsupported = "inputs of each layer (hidden_size_per_layer_input) are not modelled yet";
-    else if (std::any_of(kinds.begin(), kinds.end(), [](const Gemma4Kind& kind) { return !kind.own_keys; }))
-        plan.step_unsupported = "keys and values of earlier layers (num_kv_shared_layers) are not modelled yet";
-    else if (config.text("use_bidirectional_attention") == "all")
+    if (config.text("use_bidirectional_attention") == "all")
         plan.step_unsupported = "attention in both directions is not modelled yet";
-    return g;
-}
-
-void add_gemma4_text(Parts& parts, const Gemma4& g, bool alone) {
-    const std::int64_t all = detail::checked_mul(static_cast<std::int64_t>(g.plan.order.size()), g.layer_input);
-    if (g.layer_input > 0)
-        parts.add(fmt::format("{}.", g.plan.base), "per-layer embeddings", [&](BlockBuilder& b) {
-            b.parameter("embed_tokens_per_layer.weight", {g.layer_vocabulary, all}, Component::embedding);
-            b.linear_weights("per_layer_model_projection", g.plan.hidden, all, false, Component::other);
-            b.norm_weights("per_layer_projection_norm", g.layer_input, norms::rms);
-        });
-    parts.add_decoder(g.plan, alone);
+    return plan;
 }
 
 /// Features of a tower, as the decoder reads them.
@@ -293,18 +374,18 @@ void add_audio(ConfigReader& outer, Parts& parts, std::int64_t text_hidden) {
 
 }  // namespace
 
-void configure_gemma4_text(ConfigReader& config, Parts& parts) { add_gemma4_text(parts, read_gemma4(config), true); }
+void configure_gemma4_text(ConfigReader& config, Parts& parts) { parts.add_decoder(read_gemma4(config), true); }
 
 void configure_gemma4(ConfigReader& config, Parts& parts) {
     ConfigReader text = config.nested("text_config", "gemma4_text", families().find("gemma4_text")->keys);
-    Gemma4 g = read_gemma4(text);
-    g.plan.base = "model.language_model";
-    if (config.has("tie_word_embeddings")) g.plan.tied = config.flag("tie_word_embeddings");
-    if (config.raw("vision_config") != nullptr) add_vision(config, parts, g.plan.hidden);
-    if (config.raw("audio_config") != nullptr) add_audio(config, parts, g.plan.hidden);
-    add_gemma4_text(parts, g, false);
+    DecoderPlan plan = read_gemma4(text);
+    plan.base = "model.language_model";
+    if (config.has("tie_word_embeddings")) plan.tied = config.flag("tie_word_embeddings");
+    if (config.raw("vision_config") != nullptr) add_vision(config, parts, plan.hidden);
+    if (config.raw("audio_config") != nullptr) add_audio(config, parts, plan.hidden);
+    parts.add_decoder(plan);
     const bool audio = config.raw("audio_config") != nullptr && !config.raw("audio_config")->is_null();
-    parts.model().step_unsupported = !g.plan.step_unsupported.empty() ? g.plan.step_unsupported
+    parts.model().step_unsupported = !plan.step_unsupported.empty() ? plan.step_unsupported
                                      : audio ? "its vision and audio towers are not modelled yet"
                                              : "its vision tower is not modelled yet";
 }

@@ -78,7 +78,10 @@ Tape::BoundaryGradient ModelPass::backward_visit(const Visit& visit, BlockRun* r
     }
     end_of_block(layer, again, events);
     again.drop_output(events);
-    again.drop_input_name(events);
+    // The graph behind a region's stored keys leads to its input, which has its gradient: both stay in the dictionary.
+    const bool kept = !lazy && again.stores();
+    again.drop_input_name(kept ? stored_ : events);
+    if (kept) leave_stored(*visit.input, result);
     again.drop_stored(stored_);
     if (lazy && visit.recorded && visit.input->beside_given && !visit.input->beside_kept)
         BlockRun::drop_beside(*visit.input, events, job_.backend);
@@ -118,6 +121,27 @@ Tape::BoundaryGradient ModelPass::backward_unit(const Group& group, Tape::Bounda
     return gradient;
 }
 
+/// What the next block in backward lets go of, though the dictionary refers to it: its output, where it has saved it,
+/// and the gradient of that.
+void ModelPass::leave_stored(const BlockInput& input, const Tape::BoundaryGradient& gradient) {
+    const auto leave = [&](std::int64_t bytes, TermId term, const char* what) {
+        left_stored_.push_back({bytes, rounding_of(bytes, job_.backend), 1, -1, term, {kNoOp, what}});
+    };
+    if (!input.owned && !input.leaf) leave(byte_count(input.numel, *input.dtype), input.term, "block output");
+    if (input.requires_grad && gradient.exists) leave(gradient.bytes, gradient.term, "gradient between blocks");
+}
+
+/// That block has let go of it.
+void ModelPass::keep_stored(std::vector<Event> kept, std::size_t visit, std::vector<StepNode>& out) {
+    if (kept.empty()) return;
+    for (Event event : kept) {
+        event.bytes = -event.bytes;
+        event.rounding = -event.rounding;
+        stored_.push_back(event);
+    }
+    out.push_back(node(Phase::backward, "backward", visits_[visit]->layer.block, std::move(kept)));
+}
+
 void ModelPass::backward_group(const Group& group, Tape::BoundaryGradient& gradient,
                                std::vector<StepNode>& out) {
     std::int64_t done = 0;
@@ -130,14 +154,16 @@ void ModelPass::backward_group(const Group& group, Tape::BoundaryGradient& gradi
         const std::int64_t reduction = communication_.waiting();
         const WaitingGradients waiting = waiting_;
         routers_of_unit_ = 0;
+        std::vector<Event> taken = std::exchange(left_stored_, {});
         const Tape::BoundaryGradient after = backward_unit(rest, gradient, unit.children, fresh);
         fresh = false;
-        const bool alike = after == gradient && waiting == waiting_ && reduction == communication_.waiting();
+        const bool alike = after == gradient && waiting == waiting_ && reduction == communication_.waiting() && taken.empty();
         unit.repeat = alike ? group.count - done : 1;
         done += unit.repeat;
         routers_waiting_ -= detail::checked_mul(routers_of_unit_, unit.repeat);
         gradient = after;
         out.push_back(std::move(unit));
+        keep_stored(std::move(taken), group.visits.front(), out);
     }
 }
 
@@ -177,9 +203,11 @@ void ModelPass::backward(std::vector<StepNode>& out) {
         };
         if (first.single) {
             drop();  // only a stem's own tensors can wait for the stem
-            if (!stored_.empty())  // the first layer's checkpoint was the last to refer to the dictionary
+            if (!stored_.empty() && !stays())  // the first layer's checkpoint was the last to refer to the dictionary
                 out.push_back(node(Phase::backward, "backward", first.layer.block, std::exchange(stored_, {})));
+            std::vector<Event> taken = std::exchange(left_stored_, {});
             backward_single(first, gradient, out);
+            keep_stored(std::move(taken), groups_[g].visits.front(), out);
         } else {
             backward_group(groups_[g], gradient, out);
             drop();

@@ -83,6 +83,15 @@ def with_head_dim(d: Dims, **more: Any) -> Config:
     return llama(d, head_dim=d.head_dim, **more)
 
 
+def gemma4(d: Dims) -> Config:
+    """Inputs of each layer; the second half of the layers uses keys and values of the first, in wider networks."""
+    kinds = ["sliding_attention", "full_attention"] * (d.layers // 2)
+    shares = {"num_kv_shared_layers": d.layers // 2 if d.layers > 2 else 0, "use_double_wide_mlp": d.batch > 2}
+    inputs = {"hidden_size_per_layer_input": 16 * d.batch, "vocab_size_per_layer_input": d.vocab}
+    widths = {"global_head_dim": 2 * d.head_dim, "sliding_window": 64, "layer_types": kinds}
+    return with_head_dim(d, **shares, **inputs, **widths)
+
+
 def _gpt2(d: Dims) -> Config:
     return {
         "n_embd": d.hidden,
@@ -549,6 +558,7 @@ ARCHITECTURES: dict[str, Architecture] = {
         attention=("eager",),
     ),
     "youtu": Architecture("YoutuForCausalLM", "decoder", latent),
+    "gemma4-text": Architecture("Gemma4ForCausalLM", "decoder", gemma4, lora_targets=_ALL_TARGETS),
 }
 
 

@@ -175,6 +175,14 @@ def gemma4_moe() -> Config:
     return gemma4() | {"enable_moe_block": True, "num_experts": 8, "top_k_experts": 2, "moe_intermediate_size": 176}
 
 
+def gemma4_small() -> Config:
+    """Inputs of each layer, and three last layers that use keys and values of earlier ones in wider networks."""
+    kinds = ["sliding_attention", "full_attention", "sliding_attention", "sliding_attention", "full_attention"]
+    shares = {"num_hidden_layers": 5, "num_kv_shared_layers": 3, "use_double_wide_mlp": True, "layer_types": kinds}
+    inputs = {"hidden_size_per_layer_input": 32, "vocab_size_per_layer_input": VOCABULARY}
+    return base(head_dim=48, global_head_dim=64, sliding_window=WINDOW) | shares | inputs
+
+
 CLASSES: dict[str, tuple[str, Callable[[], Config]]] = {
     "glm4-moe": ("Glm4MoeForCausalLM", glm4_moe),
     "solar-open": ("SolarOpenForCausalLM", solar_open),
@@ -203,6 +211,7 @@ CLASSES: dict[str, tuple[str, Callable[[], Config]]] = {
     "deepseek-v4": ("DeepseekV4ForCausalLM", deepseek_v4),
     "gemma4": ("Gemma4ForCausalLM", gemma4),
     "gemma4-moe": ("Gemma4ForCausalLM", gemma4_moe),
+    "gemma4-small": ("Gemma4ForCausalLM", gemma4_small),
     "olmoe-clip": ("OlmoeForCausalLM", lambda: base(num_experts=8, num_experts_per_tok=2, clip_qkv=8.0)),
 }
 
@@ -234,6 +243,7 @@ BETWEEN_LAYERS: dict[str, list[dict[str, Any]]] = {
     "glm-moe-dsa": [REENTRANT, LAZY],
     "glm-moe-dsa-shared": [REENTRANT, LAZY],
     "gemma4-moe": [LAZY],
+    "gemma4-small": [REENTRANT, LAZY],
     "deepseek-v4": [REENTRANT, {"batch": 2, "seq": 91, "padding_mask": True, "accumulation": 2}, {"batch": 1, "seq": 128}],
 }
 
