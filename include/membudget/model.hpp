@@ -160,6 +160,8 @@ enum class OpKind {
                        ///< tensor, and the mask of the places that they take; parameters, where images are cut
                        ///< into tiles: newline
     add_images,        ///< hidden states, features of images -> the sum in the images' places; then the mask
+    grid_positions,    ///< patches -> patches plus learned positions of their rows and columns; parameters: table
+    pool_grid,         ///< patches -> means over squares of neighbours, scaled
     unfold,            ///< patches of each image -> squares of neighbours side by side
     ids,               ///< whole numbers that the model makes itself: positions, an order of tokens
     reorder,           ///< x, ids -> its rows in another order
@@ -219,6 +221,7 @@ enum class Rotation {
     complex,      ///< Llama 4: complex products in fp32, before heads are transposed
     trailing,     ///< DeepSeek-V4: neighbours cross at the end of each head, in fp32; one tensor at a time
     of_patches,   ///< DINOv3: halves, but not of the tokens before the patches
+    axial,        ///< Gemma 4's tower: halves of each half of a head; one tensor at a time
 };
 
 /// Who writes the attention of a class.
@@ -327,7 +330,8 @@ struct OpAttributes {
     bool each_image = false;         ///< of an attention: one image, or window of it, after the other
     bool stored = false;             ///< of an attention: a dictionary of the model's keeps its keys and values
     bool packed = false;             ///< of an attention over patches: all images are one sequence
-    bool scaled = false;             ///< of an embedding: its module also scales what it looks up, which is the next op
+    bool scaled = false;             ///< of an embedding: its module also scales what it looks up, which is the next op;
+                                     ///< of pixels: they are shifted and scaled
     bool hookless = false;           ///< of patches: the class does not say that they are its input embeddings
     std::int64_t windows = 0;        ///< of an attention over images: each is cut into so many; 0: into none
     std::int64_t image_window = 0;   ///< side of such a window in tokens of the text; 0: none

@@ -123,7 +123,7 @@ Block build_stem(const DecoderPlan& plan, const SharedTensors& ids,
         const Tensor& tensor = shared[static_cast<std::size_t>(index)];
         OpAttributes& attributes = b.op(OpKind::attention_mask, tensor.name, place::attention, {},
                                         {b.shared(index, tensor)}).attributes;
-        attributes.image_blocks = plan.image_blocks;
+        attributes.image_blocks = plan.image_blocks || (plan.window_blocks && windowed);
         attributes.window = a.window;
         attributes.chunked = a.chunked;
         attributes.heads = a.heads;
@@ -360,9 +360,11 @@ Model build_decoder(const DecoderPlan& plan, Task task, std::int64_t labels, Pro
     model.inputs = {{"ids"}};
     if (task == Task::causal_lm) model.inputs.push_back({"labels"});
     if (task == Task::classification) model.inputs.push_back(class_labels(Rows::batch, labels, problem));
-    if (plan.image_blocks || plan.token_types) model.inputs.push_back({"token types"});
+    if (plan.image_blocks || plan.window_blocks || plan.token_types) model.inputs.push_back({"token types"});
     if (plan.any_image_size) model.inputs.push_back({"pixels", Rows::patches, plan.pixel_width, nullptr});
     if (plan.size_width > 0) model.inputs.push_back({"sizes of images", Rows::images, plan.size_width});
+    if (plan.position_ids)
+        model.inputs.push_back({"places of patches", Rows::images, detail::checked_mul(2, model.image.patches)});
     if (model.image.rows > 0) model.inputs.push_back({"pixels", Rows::images, model.image.pixels(), nullptr});
     model.facts.hidden_size = plan.hidden;
     model.facts.layers = plan.order.empty() ? plan.layer_count

@@ -243,6 +243,8 @@ struct DecoderPlan {
     bool listed_images = false;          ///< their features come as a list
     /// The tokens of an image see each other; a second input tells them from words (`token_type_ids`).
     bool image_blocks = false;
+    bool window_blocks = false;          ///< the same in layers with a window alone
+    bool position_ids = false;           ///< an input says where each patch of an image is
     std::string step_unsupported;
 
     [[nodiscard]] LayerPlan& layer() { return kinds.front(); }

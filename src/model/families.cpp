@@ -1443,7 +1443,7 @@ constexpr Family kFamilies[] = {
      "Gemma 4 with images and sound",
      "transformers 5.24 models/gemma4",
      build_parts_family<configure_gemma4>,
-     "text_config vision_config audio_config tie_word_embeddings"},
+     "text_config vision_config audio_config tie_word_embeddings vision_soft_tokens_per_image=280"},
     {"kimi_k25",
      "Kimi_K25ForConditionalGeneration KimiK25ForConditionalGeneration",
      "Kimi K2.5, K2.6",

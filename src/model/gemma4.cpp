@@ -7,9 +7,9 @@
 
 #include <fmt/format.h>
 
+#include "model/gemma4.hpp"
 #include "model/llama_like.hpp"
 #include "model/moe.hpp"
-#include "model/module_weights.hpp"
 #include "model/multimodal.hpp"
 #include "model/multimodal_parts.hpp"
 
@@ -29,71 +29,9 @@ struct LayerInputs {
     [[nodiscard]] std::int64_t all() const { return detail::checked_mul(layers, width); }
 };
 
-/// Where the keys and values that layers of a type share are in `DecoderPlan::carried`.
-struct SharedKeys {
-    std::size_t keys = 0, values = 0;
-};
-
 /// A tensor of `DecoderPlan::carried`.
 int carried(BlockBuilder& b, const std::vector<Tensor>& tensors, std::size_t index) {
     return b.shared(static_cast<int>(index), tensors[index]);
-}
-
-constexpr Norm kNorm{OpKind::rms_norm, NormStyle::power, true, false};
-constexpr Norm kNormAlone{OpKind::rms_norm, NormStyle::power, false, false};
-
-/// A layer's attention; without keys of its own it uses those of an earlier layer.
-struct Gemma4Attention {
-    AttentionWeights sizes;
-    bool own_keys = true, values = true, stores = false;
-    std::optional<SharedKeys> shared;  ///< those that later layers read
-    double dropout = 0;
-};
-
-/// Op by op [models/gemma4/modeling_gemma4.py Gemma4TextAttention]: queries and keys rotate before heads are
-/// transposed, and values are normalised too.
-int gemma4_attention(BlockBuilder& b, const Gemma4Attention& a, const std::vector<Tensor>& tensors, int x, int cos, int sin,
-                     int mask) {
-    constexpr Place here = place::attention;
-    const AttentionWeights& s = a.sizes;
-    const auto function = b.scope();
-    const auto normed = [&](int from, std::string_view name, const Norm& norm, std::int64_t heads) {
-        const int out = b.norm(from, join("self_attn", name), norm, here);
-        b.normalise_heads(heads, {s.head_dim});
-        return out;
-    };
-    const auto rotated = [&](int from, std::string_view name) {
-        const int out = b.tensor(join("self_attn", name), b.width(from));
-        b.op(OpKind::rotary, join("self_attn", name), here, {from, cos, sin}, {out});
-        return b.hold(out);
-    };
-    int q = b.linear(x, "self_attn.q_proj", s.heads * s.head_dim, s.bias, here);
-    q = rotated(normed(q, "q_norm", kNorm, s.heads), "query");
-    int k = -1, v = -1;
-    if (!a.own_keys) {
-        k = carried(b, tensors, a.shared->keys);
-        v = carried(b, tensors, a.shared->values);
-    } else {
-        const std::int64_t width = s.kv_heads * s.head_dim;
-        k = b.linear(x, "self_attn.k_proj", width, s.bias, here);
-        v = a.values ? b.linear(x, "self_attn.v_proj", width, s.bias, here) : k;
-        k = rotated(normed(k, "k_norm", kNorm, s.kv_heads), "key");
-        v = b.hold(normed(v, "v_norm", kNormAlone, s.kv_heads));
-        if (a.shared) {
-            b.share(k, static_cast<int>(a.shared->keys), tensors[a.shared->keys]);
-            b.share(v, static_cast<int>(a.shared->values), tensors[a.shared->values]);
-        }
-    }
-    OpAttributes attributes;
-    attributes.heads = s.heads;
-    attributes.kv_heads = s.kv_heads;
-    attributes.head_dim = attributes.value_dim = s.head_dim;
-    attributes.rotates = attributes.unbound = true;
-    attributes.dropout = a.dropout;
-    attributes.stored = a.stores;
-    const int context = b.tensor("self_attn.attention", s.heads * s.head_dim);
-    b.op(OpKind::attention, "self_attn.attention", here, {q, k, v, mask}, {context}).attributes = attributes;
-    return b.linear(context, "self_attn.o_proj", s.hidden, s.bias, here);
 }
 
 /// The experts that run beside each layer's feed-forward network, and the norms around both
@@ -102,11 +40,11 @@ BuildBeside expert_network(ConfigReader& config, std::int64_t hidden, Act act) {
     MlpPlan mlp;
     read_experts(config, mlp, "num_experts", "moe_intermediate_size");
     return [hidden, act, e = mlp.experts](BlockBuilder& b, int residual, int dense) {
-        const int own = b.hold(b.norm(b.hold(dense), "post_feedforward_layernorm_1", kNorm));
+        const int own = b.hold(b.norm(b.hold(dense), "post_feedforward_layernorm_1", kGemma4Norm));
         const int routed = b.tensor("experts", hidden);
         {
             const auto name = b.scope();  // `hidden_states_2`, until the experts return
-            const int x = b.hold(b.norm(residual, "pre_feedforward_layernorm_2", kNorm));
+            const int x = b.hold(b.norm(residual, "pre_feedforward_layernorm_2", kGemma4Norm));
             std::vector<int> parameters = b.linear_weights("router.proj", hidden, e.count, false, Component::router);
             parameters.push_back(b.parameter("router.scale", {hidden}, Component::router));
             parameters.push_back(b.parameter("router.per_expert_scale", {e.count}, Component::router));
@@ -120,7 +58,7 @@ BuildBeside expert_network(ConfigReader& config, std::int64_t hidden, Act act) {
             attributes.act = act;
             attributes.router = RouterForm::gemma4;
         }
-        const int other = b.hold(b.norm(routed, "post_feedforward_layernorm_2", kNorm));
+        const int other = b.hold(b.norm(routed, "post_feedforward_layernorm_2", kGemma4Norm));
         return b.add(own, other, "experts_sum", place::mlp);
     };
 }
@@ -144,7 +82,7 @@ void make_layer_inputs(BlockBuilder& b, const LayerInputs& inputs, const Tensor&
                                     "embed_tokens_per_layer.embed_scale"));
     const int projected = scaled(b.linear(embeds, "per_layer_model_projection", inputs.all(), false, here),
                                  "per_layer_model_projection_scale");
-    const int normed = b.hold(b.norm(projected, "per_layer_projection_norm", kNorm, here));
+    const int normed = b.hold(b.norm(projected, "per_layer_projection_norm", kGemma4Norm, here));
     const int sum = b.add(normed, words, "per_layer_inputs_sum", here);
     b.share(scaled(sum, "per_layer_input_scale"), as.shared, as);
     for (const std::string_view name : {"embed_tokens_per_layer", "per_layer_model_projection", "per_layer_projection_norm"})
@@ -160,7 +98,7 @@ int use_layer_input(BlockBuilder& b, const LayerInputs& inputs, int x, int own) 
     const int product = b.tensor("per_layer_input_product", inputs.width);
     b.op(OpKind::multiply, "per_layer_input_product", here, {y, own}, {product});
     y = b.linear(product, "per_layer_projection", inputs.hidden, false, here);
-    y = b.norm(y, "post_per_layer_input_norm", kNorm);
+    y = b.norm(y, "post_per_layer_input_norm", kGemma4Norm);
     return b.add(x, y, "per_layer_residual");
 }
 
@@ -229,7 +167,7 @@ std::optional<SharedKeys> share_keys(DecoderPlan& plan, const std::vector<Gemma4
 DecoderPlan read_gemma4(ConfigReader& config) {
     DecoderPlan plan;
     read_decoder_sizes(config, plan);
-    plan.norm = kNorm;
+    plan.norm = kGemma4Norm;
     plan.embedding_scale = true;
     plan.head_softcap = config.number("final_logit_softcapping");
     if (config.raw("per_layer_config") != nullptr)
@@ -295,38 +233,6 @@ void add_embedder(Parts& parts, std::string_view name, std::int64_t in, std::int
     });
 }
 
-void add_vision(ConfigReader& outer, Parts& parts, std::int64_t text_hidden) {
-    ConfigReader config = outer.nested(
-        "vision_config", "gemma4_vision",
-        "hidden_size=768 intermediate_size=3072 num_hidden_layers=16 num_attention_heads=12 num_key_value_heads=12 "
-        "head_dim=64 patch_size=16 position_embedding_size=10240");
-    AttentionWeights attention;
-    attention.o = "o_proj.linear", attention.q = "q_proj.linear";
-    attention.k = "k_proj.linear", attention.v = "v_proj.linear";
-    attention.hidden = config.size("hidden_size");
-    attention.heads = config.size("num_attention_heads", kLargestCount);
-    attention.kv_heads = config.size("num_key_value_heads", kLargestCount);
-    attention.head_dim = config.size("head_dim");
-    attention.component = kVision;
-    const std::int64_t hidden = attention.hidden;
-    const std::int64_t width = config.size("intermediate_size");
-    const std::int64_t patch = config.size("patch_size", kLargestCount);
-    parts.add("model.vision_tower.patch_embedder.", "patch embedding", [&](BlockBuilder& b) {
-        b.parameter("position_embedding_table", {2, config.size("position_embedding_size"), hidden}, kVision);
-        b.linear_weights("input_proj", 3 * patch * patch, hidden, false, kVision);
-    });
-    parts.add("model.vision_tower.encoder.layers.{}.", "vision layer", [&](BlockBuilder& b) {
-        attention_weights(b, "self_attn", attention);
-        norms_weights(b, {"self_attn.q_norm", "self_attn.k_norm"}, attention.head_dim, norms::rms, kVision);
-        for (const std::string_view name : {"mlp.gate_proj.linear", "mlp.up_proj.linear"})
-            b.linear_weights(name, hidden, width, false, kVision);
-        b.linear_weights("mlp.down_proj.linear", width, hidden, false, kVision);
-        norms_weights(b, {"input_layernorm", "post_attention_layernorm", "pre_feedforward_layernorm",
-                          "post_feedforward_layernorm"}, hidden, norms::rms, kVision);
-    }, config.size("num_hidden_layers", kLargestCount));
-    add_embedder(parts, "embed_vision", hidden, text_hidden);
-}
-
 /// A conformer [transformers models/gemma4/modeling_gemma4.py Gemma4AudioModel].
 void add_audio(ConfigReader& outer, Parts& parts, std::int64_t text_hidden) {
     ConfigReader config = outer.nested(
@@ -374,6 +280,59 @@ void add_audio(ConfigReader& outer, Parts& parts, std::int64_t text_hidden) {
 
 }  // namespace
 
+int gemma4_attention(BlockBuilder& b, const Gemma4Attention& a, const std::vector<Tensor>& tensors, int x, int cos, int sin,
+                     int mask) {
+    const Place here = a.of_patches ? in_vision(place::attention) : place::attention;
+    const AttentionWeights& s = a.sizes;
+    const auto function = b.scope();
+    const auto project = [&](int from, std::string_view name, std::int64_t width) {
+        return b.linear(from, join(join("self_attn", name), a.inner), width, s.bias, here);
+    };
+    const auto normed = [&](int from, std::string_view name, const Norm& norm, std::int64_t heads) {
+        const int out = b.norm(from, join("self_attn", name), norm, here);
+        b.normalise_heads(heads, {s.head_dim});
+        return out;
+    };
+    const auto rotated = [&](int from, std::string_view name) {
+        const int out = b.tensor(join("self_attn", name), b.width(from), b.rows(from));
+        OpAttributes& rotary = b.op(OpKind::rotary, join("self_attn", name), here, {from, cos, sin}, {out}).attributes;
+        if (a.of_patches) rotary.rotation = Rotation::axial;
+        return b.hold(out);
+    };
+    int q = project(x, "q_proj", s.heads * s.head_dim);
+    q = rotated(normed(q, "q_norm", kGemma4Norm, s.heads), "query");
+    int k = -1, v = -1;
+    if (!a.own_keys) {
+        k = carried(b, tensors, a.shared->keys);
+        v = carried(b, tensors, a.shared->values);
+    } else {
+        const std::int64_t width = s.kv_heads * s.head_dim;
+        const auto key = [&] { return rotated(normed(k, "k_norm", kGemma4Norm, s.kv_heads), "key"); };
+        k = project(x, "k_proj", width);
+        if (a.of_patches) k = key();  // before the values' projection
+        v = a.values ? project(x, "v_proj", width) : k;
+        if (!a.of_patches) k = key();
+        v = b.hold(normed(v, "v_norm", kGemma4NormAlone, s.kv_heads));
+        if (a.shared) {
+            b.share(k, static_cast<int>(a.shared->keys), tensors[a.shared->keys]);
+            b.share(v, static_cast<int>(a.shared->values), tensors[a.shared->values]);
+        }
+    }
+    OpAttributes attributes;
+    attributes.heads = s.heads;
+    attributes.kv_heads = s.kv_heads;
+    attributes.head_dim = attributes.value_dim = s.head_dim;
+    attributes.rotates = attributes.unbound = true;
+    attributes.causal = !a.of_patches;
+    attributes.dropout = a.dropout;
+    attributes.stored = a.stores;
+    const int context = b.tensor("self_attn.attention", s.heads * s.head_dim, b.rows(x));
+    std::vector<int> inputs{q, k, v};
+    if (mask >= 0) inputs.push_back(mask);
+    b.op(OpKind::attention, "self_attn.attention", here, std::move(inputs), {context}).attributes = attributes;
+    return project(context, "o_proj", s.hidden);
+}
+
 void configure_gemma4_text(ConfigReader& config, Parts& parts) { parts.add_decoder(read_gemma4(config), true); }
 
 void configure_gemma4(ConfigReader& config, Parts& parts) {
@@ -381,13 +340,20 @@ void configure_gemma4(ConfigReader& config, Parts& parts) {
     DecoderPlan plan = read_gemma4(text);
     plan.base = "model.language_model";
     if (config.has("tie_word_embeddings")) plan.tied = config.flag("tie_word_embeddings");
-    if (config.raw("vision_config") != nullptr) add_vision(config, parts, plan.hidden);
-    if (config.raw("audio_config") != nullptr) add_audio(config, parts, plan.hidden);
+    const auto has = [&](std::string_view key) { return config.raw(key) != nullptr && !config.raw(key)->is_null(); };
+    if (!has("vision_config")) {
+        if (has("audio_config")) add_audio(config, parts, plan.hidden);
+        parts.add_decoder(plan);
+        parts.model().step_unsupported = "without a vision tower it is not modelled yet: see Gemma4ForCausalLM";
+        return;
+    }
+    plan.window_blocks = text.text("use_bidirectional_attention") == "vision";
+    plan_gemma4_tower(config, plan, config.size("vision_soft_tokens_per_image", kLargestCount));
+    if (!plan.carried.empty() && plan.beside_embeddings && plan.step_unsupported.empty())
+        plan.step_unsupported = "inputs of each layer (hidden_size_per_layer_input) beside images are not modelled yet";
+    if (has("audio_config")) add_audio(config, parts, plan.hidden);
+    if (has("audio_config") && plan.step_unsupported.empty()) plan.step_unsupported = "its audio tower is not modelled yet";
     parts.add_decoder(plan);
-    const bool audio = config.raw("audio_config") != nullptr && !config.raw("audio_config")->is_null();
-    parts.model().step_unsupported = !plan.step_unsupported.empty() ? plan.step_unsupported
-                                     : audio ? "its vision and audio towers are not modelled yet"
-                                             : "its vision tower is not modelled yet";
 }
 
 }  // namespace membudget
