@@ -173,6 +173,8 @@ enum class OpKind {
     collapse_streams,  ///< streams -> weights of a result, of a mix, one hidden state; or this alone; parameters: weight,
                        ///< base, scale
     mix_streams,       ///< weights of a result, result, weights of a mix, streams -> streams
+    altup,             ///< streams of Gemma 3n: see `Altup`
+    sparsify,          ///< x -> the part of each row far above its mean
     compress,          ///< hidden states -> keys of windows of tokens [, their bias]; parameters: position bias, weights
                        ///< of keys, of gates, of the norm
     position_bias,     ///< what is added to scores, heads x queries x keys; parameters: [weight], else zeros
@@ -222,6 +224,15 @@ enum class Rotation {
     trailing,     ///< DeepSeek-V4: neighbours cross at the end of each head, in fp32; one tensor at a time
     of_patches,   ///< DINOv3: halves, but not of the tokens before the patches
     axial,        ///< Gemma 4's tower: halves of each half of a head; one tensor at a time
+};
+
+/// Steps of alternating updates, of streams of which the first is active (arXiv:2301.13310).
+enum class Altup {
+    spread,    ///< hidden states -> streams, the others of them, the last projection; parameters: a weight for each
+    predict,   ///< streams, coefficients -> streams
+    correct,   ///< predicted streams, active one, modalities -> streams; parameters: weight of the coefficients
+    add,       ///< streams, one more -> all but the active one plus that, in place
+    collapse,  ///< streams -> their mean; parameters: a weight for each but the active one
 };
 
 /// Who writes the attention of a class.
@@ -337,7 +348,8 @@ struct OpAttributes {
     std::int64_t image_window = 0;   ///< side of such a window in tokens of the text; 0: none
     bool masked = false;             ///< of a mean: over the tokens of each sequence that are no padding
     bool shifted = false;            ///< of a loss over words: each token's label is the next token
-    bool widened = false;            ///< of a loss: the logits are cast to fp32 first
+    bool widened = false;            ///< of a loss: the logits are cast to fp32 first; of an activation: so is its input, and the
+                                     ///< result takes the type of a second one
     std::int64_t routers = 0;        ///< of a loss: so many routers' logits join it, to even out the experts' load
     bool wide_routers = false;       ///< of a loss: those logits are in fp32
     bool keeps_logits = false;       ///< of a mixture: its router's logits are a field of the model's outputs
@@ -368,6 +380,7 @@ struct OpAttributes {
     bool softmax_in_dtype = false;   ///< the class's eager softmax keeps the scores' type (GPT-2, BERT)
     bool cast_to_values = false;     ///< its probabilities take the values' type before dropout (GPT-2)
     Act act = Act::silu;
+    Altup altup = Altup::spread;
     NormStyle norm = NormStyle::plain;
     std::int64_t experts = 0, experts_per_token = 0, expert_width = 0, shared_width = 0;
     RouterForm router = RouterForm::mixtral;

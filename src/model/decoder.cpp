@@ -165,7 +165,9 @@ Block build_stem(const DecoderPlan& plan, const SharedTensors& ids,
     if (!plan.embedding_dropout.empty())
         x = b.dropout(x, plan.embedding_dropout, plan.embedding_dropout_p, place::embedding);
 
-    if (plan.streams > 1) {
+    if (plan.spread) {
+        x = plan.spread(b, x);
+    } else if (plan.streams > 1) {
         const int spread = b.tensor("streams", detail::checked_mul(plan.hidden, plan.streams));
         b.op(OpKind::spread_streams, "streams", place::residual, {x}, {spread});
         x = spread;
@@ -239,16 +241,22 @@ int end_of_base(BlockBuilder& b, const DecoderPlan& plan, Task task) {
     int x = b.input(detail::checked_mul(plan.hidden, plan.streams));
     b.release(x);  // the loop variable of the base model, which the final norm's result rebinds
     const int streams = x;
-    if (plan.streams > 1) x = collapse_streams(b, plan, base, x);
-    if (!plan.final_norm.empty()) x = b.norm(x, join(base, plan.final_norm), plan.norm);
-    if (plan.streams > 1) {
+    if (plan.collapse) {
+        b.end_base_model();  // its names are bound to streams of the end
+        const auto function = b.scope();
+        x = b.norm(plan.collapse(b, base, x), join(base, plan.final_norm), plan.norm);
+    } else {
+        if (plan.streams > 1) x = collapse_streams(b, plan, base, x);
+        if (!plan.final_norm.empty()) x = b.norm(x, join(base, plan.final_norm), plan.norm);
+    }
+    if (plan.streams > 1 && !plan.collapse) {
         b.last_op().inputs.push_back(streams);
         b.parameter_named(join(join(base, plan.final_norm), "weight")).dtype = &dtype::fp32;
     }
     if (!plan.project_out.empty())
         x = b.linear(x, join(base, plan.project_out), plan.embedding_width, false, place::embedding);
     b.hold(x);  // `last_hidden_state` of the base model's result
-    b.end_base_model();
+    if (!plan.collapse) b.end_base_model();
     return x;
 }
 

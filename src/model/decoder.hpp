@@ -208,6 +208,9 @@ struct DecoderPlan {
     bool transposed_linear = false;      ///< `Conv1D`: weights are [in, out]
     bool matmul_linear = false;          ///< FalconLinear: `x @ weight.T + bias`
     std::int64_t hidden = 1, vocabulary = 1;
+    /// Set: how streams are made of hidden states, and collapsed; the latter's modules are under `base`.
+    std::function<int(BlockBuilder& builder, int x)> spread;
+    std::function<int(BlockBuilder& builder, const std::string& base, int x)> collapse;
     std::int64_t streams = 1;            ///< residual streams of a token, which `hc_head` collapses at the end
     std::int64_t embedding_rows = 0;     ///< rows of the embedding where it has more than the head
     std::int64_t embedding_width = 0;    ///< where a projection follows; 0: hidden

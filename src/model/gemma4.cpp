@@ -18,17 +18,6 @@ namespace {
 
 constexpr Component kVision = Component::vision;
 
-/// Inputs of each layer beside the hidden states.
-struct LayerInputs {
-    std::int64_t width = 0;       ///< of one layer's; 0: there are none
-    std::int64_t vocabulary = 1;  ///< of their embeddings
-    std::int64_t layers = 1;
-    std::int64_t hidden = 1;
-    Act act = Act::gelu_tanh;
-
-    [[nodiscard]] std::int64_t all() const { return detail::checked_mul(layers, width); }
-};
-
 /// A tensor of `DecoderPlan::carried`.
 int carried(BlockBuilder& b, const std::vector<Tensor>& tensors, std::size_t index) {
     return b.shared(static_cast<int>(index), tensors[index]);
@@ -78,10 +67,12 @@ void make_layer_inputs(BlockBuilder& b, const LayerInputs& inputs, const Tensor&
         return out;
     };
     const auto function = b.scope();
-    const int words = b.hold(scaled(b.embedding("embed_tokens_per_layer", inputs.vocabulary, inputs.all()),
-                                    "embed_tokens_per_layer.embed_scale"));
+    const int looked_up = b.embedding("embed_tokens_per_layer", inputs.vocabulary, inputs.all());
+    b.last_op().attributes.own_ids = inputs.of_gemma3n;
+    const int words = b.hold(scaled(looked_up, "embed_tokens_per_layer.embed_scale"));
     const int projected = scaled(b.linear(embeds, "per_layer_model_projection", inputs.all(), false, here),
                                  "per_layer_model_projection_scale");
+    b.last_op().attributes.in_place = inputs.of_gemma3n;
     const int normed = b.hold(b.norm(projected, "per_layer_projection_norm", kGemma4Norm, here));
     const int sum = b.add(normed, words, "per_layer_inputs_sum", here);
     b.share(scaled(sum, "per_layer_input_scale"), as.shared, as);
@@ -89,27 +80,27 @@ void make_layer_inputs(BlockBuilder& b, const LayerInputs& inputs, const Tensor&
         b.parameter_named(join(name, "weight")).registered_last = true;
 }
 
-/// What a layer does with its own input [models/gemma4/modeling_gemma4.py Gemma4TextDecoderLayer.forward].
-int use_layer_input(BlockBuilder& b, const LayerInputs& inputs, int x, int own) {
+}  // namespace
+
+int gated_layer_input(BlockBuilder& b, const LayerInputs& inputs, int x, int own) {
     constexpr Place here = place::other;
-    b.hold(x);  // `residual`
     int y = b.linear(x, "per_layer_input_gate", inputs.width, false, here);
     y = b.activation(y, "act_fn", inputs.act, here);
     const int product = b.tensor("per_layer_input_product", inputs.width);
     b.op(OpKind::multiply, "per_layer_input_product", here, {y, own}, {product});
     y = b.linear(product, "per_layer_projection", inputs.hidden, false, here);
-    y = b.norm(y, "post_per_layer_input_norm", kGemma4Norm);
-    return b.add(x, y, "per_layer_residual");
+    return b.norm(y, "post_per_layer_input_norm", kGemma4Norm);
 }
 
-void read_layer_inputs(ConfigReader& config, DecoderPlan& plan, LayerPlan& layer) {
+LayerInputs read_layer_inputs(ConfigReader& config, DecoderPlan& plan, LayerPlan& layer, bool of_gemma3n) {
     LayerInputs inputs;
+    inputs.of_gemma3n = of_gemma3n;
     inputs.width = config.count_or("hidden_size_per_layer_input", 0, kLargestWidth);
     inputs.vocabulary = config.size("vocab_size_per_layer_input", kLargestVocabulary);
     inputs.layers = plan.layer_count;
     inputs.hidden = plan.hidden;
     inputs.act = layer.mlp.act;
-    if (inputs.width == 0) return;
+    if (inputs.width == 0) return inputs;
     declare_tensor(plan.carried, "per_layer_inputs", inputs.width, Rows::tokens);
     plan.carried.back().times = inputs.layers;
     plan.carried.back().held = Held::until_scope_end;  // a layer gets its part by position
@@ -120,24 +111,22 @@ void read_layer_inputs(ConfigReader& config, DecoderPlan& plan, LayerPlan& layer
         b.op(OpKind::split, "per_layer_input", place::other, {b.shared(all.shared, all)}, {own}).attributes.sliced = true;
         return own;
     };
-    layer.input.use = [=](BlockBuilder& b, int x, int own) { return use_layer_input(b, inputs, x, own); };
+    layer.input.use = [=](BlockBuilder& b, int x, int own) {
+        b.hold(x);  // `residual`
+        return b.add(x, gated_layer_input(b, inputs, x, own), "per_layer_residual");
+    };
+    return inputs;
 }
 
-struct Gemma4Kind {
-    bool full = false;      ///< no window
-    bool own_keys = true;
-    bool stores = false;    ///< the last of its type with own keys, which later layers may use
-    bool operator==(const Gemma4Kind&) const = default;
-};
-
-std::vector<Gemma4Kind> read_kinds(ConfigReader& config, std::int64_t layers) {
+std::vector<Gemma4Kind> read_gemma4_kinds(ConfigReader& config, std::int64_t layers, bool of_gemma3n) {
     std::vector<bool> full = layers_of_type(config, layers, "full_attention", "sliding_attention");
     if (full.empty())
-        for (std::int64_t i = 0; i < layers; ++i) full.push_back((i + 1) % 6 == 0);
-    full.back() = true;  // whatever the file says
+        for (std::int64_t i = 0; i < layers; ++i) full.push_back((i + 1) % (of_gemma3n ? 5 : 6) == 0);
+    if (!of_gemma3n) full.back() = true;  // whatever the file says
     const std::int64_t shared = config.count_or("num_kv_shared_layers", 0);
     std::vector<Gemma4Kind> out;
     for (std::size_t i = 0; i < full.size(); ++i) out.push_back({full[i], static_cast<std::int64_t>(i) < layers - shared});
+    if (of_gemma3n && shared == 0) return out;
     for (const bool type : {false, true}) {
         const auto last = std::find_if(out.rbegin(), out.rend(),
                                        [type](const Gemma4Kind& kind) { return kind.own_keys && kind.full == type; });
@@ -146,8 +135,7 @@ std::vector<Gemma4Kind> read_kinds(ConfigReader& config, std::int64_t layers) {
     return out;
 }
 
-/// What layers that have no keys of their own read, declared for each type of layer that has some.
-std::optional<SharedKeys> share_keys(DecoderPlan& plan, const std::vector<Gemma4Kind>& kinds, bool full,
+std::optional<SharedKeys> share_gemma4_keys(DecoderPlan& plan, const std::vector<Gemma4Kind>& kinds, bool full,
                                      const AttentionWeights& sizes) {
     const auto of_type = [&](bool own) {
         return std::any_of(kinds.begin(), kinds.end(),
@@ -163,6 +151,8 @@ std::optional<SharedKeys> share_keys(DecoderPlan& plan, const std::vector<Gemma4
     const std::size_t keys = declare(full ? "shared keys" : "shared keys of windows");
     return SharedKeys{keys, declare(full ? "shared values" : "shared values of windows")};
 }
+
+namespace {
 
 DecoderPlan read_gemma4(ConfigReader& config) {
     DecoderPlan plan;
@@ -199,12 +189,12 @@ DecoderPlan read_gemma4(ConfigReader& config) {
     base.mlp.act = config.activation("hidden_activation");
     if (config.flag("enable_moe_block")) base.beside_residual = expert_network(config, hidden, base.mlp.act);
     base.scales_output = true;
-    read_layer_inputs(config, plan, base);
+    (void)read_layer_inputs(config, plan, base, false);
     const bool wide = config.flag("use_double_wide_mlp");
     const std::int64_t window = config.size("sliding_window");
-    const std::vector<Gemma4Kind> kinds = read_kinds(config, plan.layer_count);
-    windowed.shared = share_keys(plan, kinds, false, windowed.sizes);
-    full.shared = share_keys(plan, kinds, true, full.sizes);
+    const std::vector<Gemma4Kind> kinds = read_gemma4_kinds(config, plan.layer_count, false);
+    windowed.shared = share_gemma4_keys(plan, kinds, false, windowed.sizes);
+    full.shared = share_gemma4_keys(plan, kinds, true, full.sizes);
     plan_layers(plan, kinds, [&](const Gemma4Kind& kind) {
         LayerPlan layer = base;
         Gemma4Attention attention = kind.full ? full : windowed;
@@ -309,9 +299,9 @@ int gemma4_attention(BlockBuilder& b, const Gemma4Attention& a, const std::vecto
         const std::int64_t width = s.kv_heads * s.head_dim;
         const auto key = [&] { return rotated(normed(k, "k_norm", kGemma4Norm, s.kv_heads), "key"); };
         k = project(x, "k_proj", width);
-        if (a.of_patches) k = key();  // before the values' projection
+        if (a.keys_first) k = key();
         v = a.values ? project(x, "v_proj", width) : k;
-        if (!a.of_patches) k = key();
+        if (!a.keys_first) k = key();
         v = b.hold(normed(v, "v_norm", kGemma4NormAlone, s.kv_heads));
         if (a.shared) {
             b.share(k, static_cast<int>(a.shared->keys), tensors[a.shared->keys]);

@@ -43,7 +43,7 @@ Gemma4Vision read(ConfigReader& outer, DecoderPlan& plan) {
     sizes.head_dim = config.size("head_dim");
     sizes.component = kVision;
     v.attention.inner = "linear";
-    v.attention.of_patches = true;
+    v.attention.of_patches = v.attention.keys_first = true;
     v.attention.dropout = config.probability("attention_dropout");
     v.width = config.size("intermediate_size");
     v.layers = config.size("num_hidden_layers", kLargestCount);

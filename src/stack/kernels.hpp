@@ -96,6 +96,10 @@ void latent_expand(KernelCall& call);
 /// Both write the result once, from a negated half and a view.
 [[nodiscard]] Ref cross_halves(Tape& tape, const Ref& x);
 
+// kernels_altup.cpp
+void altup(KernelCall& call);
+void sparsify(KernelCall& call);
+
 // kernels_grid.cpp
 void grid_positions(KernelCall& call);
 void pool_grid(KernelCall& call);

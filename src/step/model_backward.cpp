@@ -1,6 +1,8 @@
 #include "step/model_pass.hpp"
 
 #include <algorithm>
+#include <span>
+#include <string_view>
 #include <utility>
 
 namespace membudget {
@@ -131,15 +133,25 @@ void ModelPass::leave_stored(const BlockInput& input, const Tape::BoundaryGradie
     if (input.requires_grad && gradient.exists) leave(gradient.bytes, gradient.term, "gradient between blocks");
 }
 
-/// That block has let go of it.
-void ModelPass::keep_stored(std::vector<Event> kept, std::size_t visit, std::vector<StepNode>& out) {
-    if (kept.empty()) return;
-    for (Event event : kept) {
-        event.bytes = -event.bytes;
-        event.rounding = -event.rounding;
-        stored_.push_back(event);
+/// That block lets go of it in one of its nodes: not before the dictionary does. Where it hands it on, as the gradient of
+/// a leaf, that is a copy [torch/csrc/autograd/functions/accumulate_grad.h].
+void ModelPass::keep_stored(const std::vector<Event>& kept, std::span<StepNode> nodes) {
+    for (const Event& event : kept) {
+        Event last = event;
+        last.bytes = -event.bytes;
+        last.rounding = -event.rounding;
+        stored_.push_back(last);
+        const bool delayed = std::any_of(nodes.begin(), nodes.end(), [&](StepNode& made) {
+            const auto freed = std::find_if(made.events.begin(), made.events.end(), [&](const Event& one) {
+                return one.bytes == last.bytes && std::string_view(one.label.what) == event.label.what;
+            });
+            if (freed == made.events.end()) return false;
+            stored_.back() = *freed;
+            made.events.erase(freed);
+            return true;
+        });
+        if (!delayed) nodes.back().events.push_back(event);
     }
-    out.push_back(node(Phase::backward, "backward", visits_[visit]->layer.block, std::move(kept)));
 }
 
 void ModelPass::backward_group(const Group& group, Tape::BoundaryGradient& gradient,
@@ -154,7 +166,7 @@ void ModelPass::backward_group(const Group& group, Tape::BoundaryGradient& gradi
         const std::int64_t reduction = communication_.waiting();
         const WaitingGradients waiting = waiting_;
         routers_of_unit_ = 0;
-        std::vector<Event> taken = std::exchange(left_stored_, {});
+        const std::vector<Event> taken = std::exchange(left_stored_, {});
         const Tape::BoundaryGradient after = backward_unit(rest, gradient, unit.children, fresh);
         fresh = false;
         const bool alike = after == gradient && waiting == waiting_ && reduction == communication_.waiting() && taken.empty();
@@ -162,8 +174,8 @@ void ModelPass::backward_group(const Group& group, Tape::BoundaryGradient& gradi
         done += unit.repeat;
         routers_waiting_ -= detail::checked_mul(routers_of_unit_, unit.repeat);
         gradient = after;
+        keep_stored(taken, unit.children);
         out.push_back(std::move(unit));
-        keep_stored(std::move(taken), group.visits.front(), out);
     }
 }
 
@@ -205,9 +217,9 @@ void ModelPass::backward(std::vector<StepNode>& out) {
             drop();  // only a stem's own tensors can wait for the stem
             if (!stored_.empty() && !stays())  // the first layer's checkpoint was the last to refer to the dictionary
                 out.push_back(node(Phase::backward, "backward", first.layer.block, std::exchange(stored_, {})));
-            std::vector<Event> taken = std::exchange(left_stored_, {});
+            const std::vector<Event> taken = std::exchange(left_stored_, {});
             backward_single(first, gradient, out);
-            keep_stored(std::move(taken), groups_[g].visits.front(), out);
+            keep_stored(taken, std::span(out).last(1));
         } else {
             backward_group(groups_[g], gradient, out);
             drop();

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -93,7 +94,7 @@ private:
     [[nodiscard]] std::size_t first_use(std::size_t shared) const;
     void backward_group(const Group& group, Tape::BoundaryGradient& gradient, std::vector<StepNode>& out);
     void leave_stored(const BlockInput& input, const Tape::BoundaryGradient& gradient);
-    void keep_stored(std::vector<Event> kept, std::size_t visit, std::vector<StepNode>& out);
+    void keep_stored(const std::vector<Event>& kept, std::span<StepNode> nodes);
     void backward_single(Visit& visit, Tape::BoundaryGradient& gradient, std::vector<StepNode>& out);
     Tape::BoundaryGradient backward_unit(const Group& group, Tape::BoundaryGradient gradient,
                                          std::vector<StepNode>& nodes, bool fresh);

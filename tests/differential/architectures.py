@@ -92,6 +92,16 @@ def gemma4(d: Dims) -> Config:
     return with_head_dim(d, **shares, **inputs, **widths)
 
 
+def gemma3n(d: Dims) -> Config:
+    """Several streams; the first layer is sparse, and the second half uses keys and values of the first."""
+    kinds = ["sliding_attention", "full_attention"] * (d.layers // 2)
+    shares = {"num_kv_shared_layers": d.layers // 2 if d.layers > 2 else 0, "layer_types": kinds}
+    inputs = {"hidden_size_per_layer_input": 16 * d.batch, "vocab_size_per_layer_input": d.vocab}
+    streams = {"altup_num_inputs": 2 + d.batch % 3, "laurel_rank": 16, "sliding_window": 64}
+    sparse = {"activation_sparsity_pattern": [0.95] + [0.0] * (d.layers - 1)}
+    return with_head_dim(d, **shares, **inputs, **streams, **sparse)
+
+
 def _gpt2(d: Dims) -> Config:
     return {
         "n_embd": d.hidden,
@@ -598,6 +608,7 @@ ARCHITECTURES: dict[str, Architecture] = {
         padding_mask=False,
         tracker="dispatch",  # as Gemma 3's
     ),
+    "gemma3n": Architecture("Gemma3nForCausalLM", "decoder", gemma3n, lora_targets=_ALL_TARGETS),
 }
 
 
