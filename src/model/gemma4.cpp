@@ -344,6 +344,11 @@ void configure_gemma4(ConfigReader& config, Parts& parts) {
     if (has("audio_config")) add_audio(config, parts, plan.hidden);
     if (has("audio_config") && plan.step_unsupported.empty()) plan.step_unsupported = "its audio tower is not modelled yet";
     parts.add_decoder(plan);
+    if (plan.step_unsupported.empty())
+        parts.model().notes.push_back(
+            fmt::format("each image has all the patches that the processor fills it up to, of {} tokens: one of another shape "
+                        "has fewer, and a mask of padding beside them, which is not counted",
+                        plan.image_tokens));
 }
 
 }  // namespace membudget
