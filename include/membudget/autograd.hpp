@@ -211,6 +211,7 @@ public:
     /// `.grad`; both live until `drop_input_gradients`: the node that accumulates refers to the tensor.
     void require_grad(const Ref& tensor);
     void drop_input_gradients();
+    [[nodiscard]] bool is_required(const Ref& tensor) const;
     /// What that will free once backward has run, as allocations.
     void required(std::vector<Event>& events) const;
     /// A borrowed tensor is freed here from now on, or not any more.
@@ -417,6 +418,7 @@ private:
         std::int32_t tensor = -1;
         Gradient gradient;
         bool is_leaf = false;  ///< `require_grad`: its accumulation node holds it
+        std::int32_t cached_cast = -1;  ///< tensor in the cache of autocast
     };
 
     std::int32_t new_storage(std::int64_t bytes, TermId term, const char* what);

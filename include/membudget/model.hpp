@@ -60,6 +60,8 @@ struct Parameter {
     bool trainable = true;
     /// Trained, but no gradient reaches it: autograd records what it is used for all the same.
     bool unreached = false;
+    /// The class registers it behind all others, which the order of the optimizer follows.
+    bool registered_last = false;
     ParameterRole role = ParameterRole::weight;
     /// Type in which it is held, whatever the job's precision; null: as the precision says. Of a
     /// quantized weight, the type into which it is dequantized.
@@ -107,6 +109,8 @@ struct Tensor {
     Held held = Held::until_last_read;
     /// The input of a layer that outputs alone read: where layers are checkpointed, its checkpoint holds it.
     bool of_checkpoint = false;
+    /// Of `Model::shared`: blocks find it in a dictionary, which they get by keyword. A reentrant checkpoint overlooks it.
+    bool in_dictionary = false;
     /// Index into `Model::shared` for a tensor that the whole model shares; -1 otherwise.
     int shared = -1;
 };
@@ -156,6 +160,8 @@ enum class OpKind {
                        ///< tensor, and the mask of the places that they take; parameters, where images are cut
                        ///< into tiles: newline
     add_images,        ///< hidden states, features of images -> the sum in the images' places; then the mask
+    grid_positions,    ///< patches -> patches plus learned positions of their rows and columns; parameters: table
+    pool_grid,         ///< patches -> means over squares of neighbours, scaled
     unfold,            ///< patches of each image -> squares of neighbours side by side
     ids,               ///< whole numbers that the model makes itself: positions, an order of tokens
     reorder,           ///< x, ids -> its rows in another order
@@ -168,6 +174,8 @@ enum class OpKind {
     collapse_streams,  ///< streams -> weights of a result, of a mix, one hidden state; or this alone; parameters: weight,
                        ///< base, scale
     mix_streams,       ///< weights of a result, result, weights of a mix, streams -> streams
+    altup,             ///< streams of Gemma 3n: see `Altup`
+    sparsify,          ///< x -> the part of each row far above its mean
     compress,          ///< hidden states -> keys of windows of tokens [, their bias]; parameters: position bias, weights
                        ///< of keys, of gates, of the norm
     position_bias,     ///< what is added to scores, heads x queries x keys; parameters: [weight], else zeros
@@ -220,6 +228,16 @@ enum class Rotation {
     complex,      ///< Llama 4: complex products in fp32, before heads are transposed
     trailing,     ///< DeepSeek-V4: neighbours cross at the end of each head, in fp32; one tensor at a time
     of_patches,   ///< DINOv3: halves, but not of the tokens before the patches
+    axial,        ///< Gemma 4's tower: halves of each half of a head; one tensor at a time
+};
+
+/// Steps of alternating updates, of streams of which the first is active (arXiv:2301.13310).
+enum class Altup {
+    spread,    ///< hidden states -> streams, the others of them, the last projection; parameters: a weight for each
+    predict,   ///< streams, coefficients -> streams
+    correct,   ///< predicted streams, active one, modalities -> streams; parameters: weight of the coefficients
+    add,       ///< streams, one more -> all but the active one plus that, in place
+    collapse,  ///< streams -> their mean; parameters: a weight for each but the active one
 };
 
 /// Who writes the attention of a class.
@@ -331,13 +349,16 @@ struct OpAttributes {
     bool each_image = false;         ///< of an attention: one image, or window of it, after the other
     bool stored = false;             ///< of an attention: a dictionary of the model's keeps its keys and values
     bool packed = false;             ///< of an attention over patches: all images are one sequence
+    bool scaled = false;             ///< of an embedding: its module also scales what it looks up, which is the next op;
+                                     ///< of pixels: they are shifted and scaled
     bool hookless = false;           ///< of patches: the class does not say that they are its input embeddings
     std::int64_t windows = 0;        ///< of an attention over images: each is cut into so many; 0: into none
     std::int64_t image_window = 0;   ///< side of such a window in tokens of the text; 0: none
     bool masked = false;             ///< of a mean: over the tokens of each sequence that are no padding
     bool shifted = false;            ///< of a loss over words: each token's label is the next token
     bool smoothed = false;           ///< of such a loss: a part of each label is spread over all words
-    bool widened = false;            ///< of a loss: the logits are cast to fp32 first
+    bool widened = false;            ///< of a loss: the logits are cast to fp32 first; of an activation: so is its input, and the
+                                     ///< result takes the type of a second one
     std::int64_t routers = 0;        ///< of a loss: so many routers' logits join it, to even out the experts' load
     bool wide_routers = false;       ///< of a loss: those logits are in fp32
     bool keeps_logits = false;       ///< of a mixture: its router's logits are a field of the model's outputs
@@ -368,6 +389,7 @@ struct OpAttributes {
     bool softmax_in_dtype = false;   ///< the class's eager softmax keeps the scores' type (GPT-2, BERT)
     bool cast_to_values = false;     ///< its probabilities take the values' type before dropout (GPT-2)
     Act act = Act::silu;
+    Altup altup = Altup::spread;
     NormStyle norm = NormStyle::plain;
     std::int64_t experts = 0, experts_per_token = 0, expert_width = 0, shared_width = 0;
     RouterForm router = RouterForm::mixtral;

@@ -353,18 +353,19 @@ Ref Tape::autocast_input(Ref x) {
     const TensorRow& tensor = row(x);
     // Cached while autocast is on: leaves that need gradients
     // [aten/src/ATen/autocast_mode.cpp cached_cast]. Recorded once, however often it is used.
-    const bool cacheable = tensor.leaf >= 0 && tensor.requires_grad && &x.dtype() == &dtype::fp32;
+    const bool weight = tensor.leaf >= 0;
+    const bool cacheable = (weight || is_required(x)) && tensor.requires_grad && &x.dtype() == &dtype::fp32;
     if (!cacheable) return cast(std::move(x), *autocast_);
-    const auto leaf = static_cast<std::size_t>(tensor.leaf);
-    if (leaves_[leaf].cached_cast < 0) {
+    const auto index = static_cast<std::size_t>(weight ? tensor.leaf : tensor.input);
+    std::int32_t& cached = weight ? leaves_[index].cached_cast : inputs_[index].cached_cast;
+    if (cached < 0) {
         const TermId op_term = term_;
-        if (term_ != terms_.recompute) term_ = terms_.cast_weights;
+        if (weight && term_ != terms_.recompute) term_ = terms_.cast_weights;
         const Ref copied = cast(std::move(x), *autocast_);
         term_ = op_term;
         retain(row(copied).storage);
-        leaves_[leaf].cached_cast = copied.tensor_;
+        cached = copied.tensor_;
     }
-    const std::int32_t cached = leaves_[leaf].cached_cast;
     retain(tensors_[static_cast<std::size_t>(cached)].storage);
     return Ref(this, cached);
 }

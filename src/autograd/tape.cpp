@@ -173,6 +173,11 @@ void Tape::required(std::vector<Event>& events) const {
     }
 }
 
+bool Tape::is_required(const Ref& tensor) const {
+    const std::int32_t input = row(tensor).input;
+    return input >= 0 && inputs_[at(input)].is_leaf;
+}
+
 void Tape::own(const Ref& tensor, TermId term) {
     Storage& s = storages_[at(row(tensor).storage)];
     s.owned = true;
@@ -672,12 +677,12 @@ Tape::BoundaryGradient Tape::take_leaf_gradient(std::size_t leaf) {
 }
 
 void Tape::clear_autocast_cache() {
-    for (LeafRow& leaf : leaves_) {
-        if (leaf.cached_cast < 0) continue;
-        const std::int32_t storage = tensors_[at(leaf.cached_cast)].storage;
-        leaf.cached_cast = -1;
-        release(storage);
-    }
+    const auto drop = [this](std::int32_t& cast) {
+        if (cast < 0) return;
+        release(tensors_[at(std::exchange(cast, -1))].storage);
+    };
+    for (LeafRow& leaf : leaves_) drop(leaf.cached_cast);
+    for (InputRow& input : inputs_) drop(input.cached_cast);
 }
 
 }  // namespace membudget

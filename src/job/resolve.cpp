@@ -422,20 +422,6 @@ void Resolver::check_offload() {
                                                     job_.model->family));
 }
 
-/// A dictionary of keys and values holds the inputs of reentrant regions beyond their backward, and their gradients
-/// [transformers cache_utils.py KVSharingDict].
-void Resolver::check_reentrant() {
-    if (job_.model == nullptr || !job_.model->step_unsupported.empty()) return;
-    const bool stored = std::ranges::any_of(job_.model->blocks, [](const Block& block) {
-        return std::ranges::any_of(block.ops, [](const Op& op) { return op.attributes.stored; });
-    });
-    if (stored)
-        problems_.unsupported("/training/activation_checkpointing/reentrant",
-                              fmt::format("reentrant checkpointing of {} is not modelled yet: its layers keep their keys "
-                                          "and values in a dictionary",
-                                          job_.model->family));
-}
-
 void Resolver::checkpointing() {
     const CheckpointingSpec& spec = spec_.training.activation_checkpointing;
     Checkpointing& out = job_.checkpointing;
@@ -459,7 +445,6 @@ void Resolver::checkpointing() {
     out.reentrant = spec.reentrant.value_or(false);
     out.offload = spec.offload.value_or(false);
     if (out.offload) check_offload();
-    if (out.enabled && out.reentrant) check_reentrant();
     // transformers 5 hooks the embeddings of every class whose first input is `input_ids`
     // [modeling_utils.py _activation_checkpointing_enable, enable_input_require_grads].
     if (out.enabled && !spec_.training.lora && job_.model != nullptr && !job_.model->inputs.empty() &&

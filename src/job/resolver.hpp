@@ -44,7 +44,6 @@ private:
     [[nodiscard]] bool offloads_states() const;
     void offload();
     void check_host_update();
-    void check_reentrant();
     void checkpointing();
     void recompute_cost();
     void kernels();

@@ -16,6 +16,7 @@ Rows rows_of_features(const DecoderPlan& plan) {
 /// Shared tensors of the plan and, in the stem, the ops that make them.
 SharedTensors declare_shared(const DecoderPlan& plan, std::vector<Tensor>& shared) {
     SharedTensors ids;
+    shared = plan.carried;
     const auto declare = [&](std::string name, std::int64_t width, Rows rows) {
         return declare_tensor(shared, std::move(name), width, rows);
     };
@@ -82,6 +83,7 @@ int embed_tokens(BlockBuilder& b, const DecoderPlan& plan) {
     const std::int64_t width = plan.embedding_width > 0 ? plan.embedding_width : plan.hidden;
     int x = b.embedding(plan.embedding, rows, width);
     if (plan.keeps_embeddings) b.hold_until_model_end(x);
+    b.last_op().attributes.scaled = plan.embedding_scale && !plan.scales_outside;
     if (plan.embedding_scale) x = b.scale(x, "embed_scale", place::embedding);
     if (!plan.embedding_norm.empty()) x = b.norm(x, plan.embedding_norm, plan.norm);
     return x;
@@ -123,6 +125,7 @@ Block build_stem(const DecoderPlan& plan, const SharedTensors& ids,
                  const std::vector<Tensor>& shared) {
     BlockBuilder b(plan.tower ? "join" : "embeddings");
     int x = plan.tower ? join_images(b, plan, ids, shared) : embed_tokens(b, plan);
+    if (plan.beside_embeddings) plan.beside_embeddings(b, x);
 
     const auto mask = [&](int index, bool windowed) {
         if (index < 0) return;
@@ -130,7 +133,7 @@ Block build_stem(const DecoderPlan& plan, const SharedTensors& ids,
         const Tensor& tensor = shared[static_cast<std::size_t>(index)];
         OpAttributes& attributes = b.op(OpKind::attention_mask, tensor.name, place::attention, {},
                                         {b.shared(index, tensor)}).attributes;
-        attributes.image_blocks = plan.image_blocks;
+        attributes.image_blocks = plan.image_blocks || (plan.window_blocks && windowed);
         attributes.window = a.window;
         attributes.chunked = a.chunked;
         attributes.heads = a.heads;
@@ -172,7 +175,9 @@ Block build_stem(const DecoderPlan& plan, const SharedTensors& ids,
     if (!plan.embedding_dropout.empty())
         x = b.dropout(x, plan.embedding_dropout, plan.embedding_dropout_p, place::embedding);
 
-    if (plan.streams > 1) {
+    if (plan.spread) {
+        x = plan.spread(b, x);
+    } else if (plan.streams > 1) {
         const int spread = b.tensor("streams", detail::checked_mul(plan.hidden, plan.streams));
         b.op(OpKind::spread_streams, "streams", place::residual, {x}, {spread});
         x = spread;
@@ -246,16 +251,22 @@ int end_of_base(BlockBuilder& b, const DecoderPlan& plan, Task task) {
     int x = b.input(detail::checked_mul(plan.hidden, plan.streams));
     b.release(x);  // the loop variable of the base model, which the final norm's result rebinds
     const int streams = x;
-    if (plan.streams > 1) x = collapse_streams(b, plan, base, x);
-    if (!plan.final_norm.empty()) x = b.norm(x, join(base, plan.final_norm), plan.norm);
-    if (plan.streams > 1) {
+    if (plan.collapse) {
+        b.end_base_model();  // its names are bound to streams of the end
+        const auto function = b.scope();
+        x = b.norm(plan.collapse(b, base, x), join(base, plan.final_norm), plan.norm);
+    } else {
+        if (plan.streams > 1) x = collapse_streams(b, plan, base, x);
+        if (!plan.final_norm.empty()) x = b.norm(x, join(base, plan.final_norm), plan.norm);
+    }
+    if (plan.streams > 1 && !plan.collapse) {
         b.last_op().inputs.push_back(streams);
         b.parameter_named(join(join(base, plan.final_norm), "weight")).dtype = &dtype::fp32;
     }
     if (!plan.project_out.empty())
         x = b.linear(x, join(base, plan.project_out), plan.embedding_width, false, place::embedding);
     b.hold(x);  // `last_hidden_state` of the base model's result
-    b.end_base_model();
+    if (!plan.collapse) b.end_base_model();
     return x;
 }
 
@@ -367,9 +378,11 @@ Model build_decoder(const DecoderPlan& plan, Task task, std::int64_t labels, Pro
     model.inputs = {{"ids"}};
     if (task == Task::causal_lm) model.inputs.push_back({"labels"});
     if (task == Task::classification) model.inputs.push_back(class_labels(Rows::batch, labels, problem));
-    if (plan.image_blocks || plan.token_types) model.inputs.push_back({"token types"});
+    if (plan.image_blocks || plan.window_blocks || plan.token_types) model.inputs.push_back({"token types"});
     if (plan.any_image_size) model.inputs.push_back({"pixels", Rows::patches, plan.pixel_width, nullptr});
     if (plan.size_width > 0) model.inputs.push_back({"sizes of images", Rows::images, plan.size_width});
+    if (plan.position_ids)
+        model.inputs.push_back({"places of patches", Rows::images, detail::checked_mul(2, model.image.patches)});
     if (model.image.rows > 0) model.inputs.push_back({"pixels", Rows::images, model.image.pixels(), nullptr});
     model.facts.hidden_size = plan.hidden;
     model.facts.layers = plan.order.empty() ? plan.layer_count

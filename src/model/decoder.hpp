@@ -152,6 +152,12 @@ using BuildBeside = std::function<int(BlockBuilder& builder, int x, int result)>
 /// Builds a whole layer from its input, cos, sin and mask; returns the result.
 using BuildLayer = std::function<int(BlockBuilder& builder, int x, int cos, int sin, int mask)>;
 
+/// What a layer takes of a tensor of the model before it runs, as an argument of its own, and what it does with it.
+struct LayerInput {
+    std::function<int(BlockBuilder& builder)> take;
+    BuildBeside use;                     ///< from the layer's result and the input: the result
+};
+
 struct LayerPlan {
     BuildLayer build;                    ///< set: instead of everything but what masks, tables and counts depend on
     Arrangement arrangement = Arrangement::pre_norm;
@@ -160,6 +166,7 @@ struct LayerPlan {
     MlpPlan mlp;
     BuildBeside beside_mlp;              ///< set: a second network beside `mlp`
     BuildBeside beside_residual;         ///< set: a network beside `mlp` that reads what is added to its result
+    LayerInput input;                    ///< set: beside the hidden states
     bool scales_output = false;          ///< the layer's result is multiplied by a number in place
     WeightsOnly extra;                   ///< set: parameters of further modules
     /// The layer keeps the results of attention and feed-forward under names of their own until it
@@ -190,6 +197,7 @@ struct DecoderPlan {
     std::string_view embedding_dropout;
     double embedding_dropout_p = 0;
     bool embedding_scale = false;
+    bool scales_outside = false;         ///< not in the embedding's own module
     bool keeps_embeddings = false;       ///< their name stays beside what a scale or norm makes of them
     std::string_view project_in, project_out;
     std::int64_t both_masks = 0;         ///< masks with this window and without one are made, used or not; 0: as used
@@ -209,9 +217,16 @@ struct DecoderPlan {
     bool transposed_linear = false;      ///< `Conv1D`: weights are [in, out]
     bool matmul_linear = false;          ///< FalconLinear: `x @ weight.T + bias`
     std::int64_t hidden = 1, vocabulary = 1;
+    /// Set: how streams are made of hidden states, and collapsed; the latter's modules are under `base`.
+    std::function<int(BlockBuilder& builder, int x)> spread;
+    std::function<int(BlockBuilder& builder, const std::string& base, int x)> collapse;
     std::int64_t streams = 1;            ///< residual streams of a token, which `hc_head` collapses at the end
     std::int64_t embedding_rows = 0;     ///< rows of the embedding where it has more than the head
     std::int64_t embedding_width = 0;    ///< where a projection follows; 0: hidden
+    /// Tensors that blocks of this family make and others read: the first of `Model::shared`.
+    std::vector<Tensor> carried;
+    /// What is made of the embedded words beside them.
+    std::function<void(BlockBuilder& builder, int embeds)> beside_embeddings;
     std::vector<LayerPlan> kinds{LayerPlan{}};
     /// Kind of each layer; empty: `layer_count` layers of kind 0. See `assign_kinds`.
     std::vector<int> order;
@@ -241,6 +256,8 @@ struct DecoderPlan {
     bool picked_images = false;          ///< of which each was picked by its index
     /// The tokens of an image see each other; a second input tells them from words (`token_type_ids`).
     bool image_blocks = false;
+    bool window_blocks = false;          ///< the same in layers with a window alone
+    bool position_ids = false;           ///< an input says where each patch of an image is
     std::string step_unsupported;
 
     [[nodiscard]] LayerPlan& layer() { return kinds.front(); }

@@ -329,6 +329,7 @@ Block LayerBuilder::build() {
     if (plan_.transposed_linear) b.transpose_linears();
     if (plan_.matmul_linear) b.write_out_linears();
     const int x = b.input(plan_.hidden);
+    const int own = layer_.input.take ? layer_.input.take(b) : -1;
     const auto attended = [&](int value) {
         return finished(value, layer_.attention_dropout, place::attention);
     };
@@ -343,6 +344,7 @@ Block LayerBuilder::build() {
             break;
         }
         case Arrangement::sandwich: {
+            const auto residual = b.scope();  // a name that may be bound anew
             const int a = norm(attention_of_norm(x), 1);
             const int h = b.hold(b.add(x, a, "attention_residual"));
             int m = mlp_of_norm(h, 2);
@@ -386,6 +388,7 @@ Block LayerBuilder::build() {
             out = b.add(x, attended(attention_of_norm(x)), "residual");
             break;
     }
+    if (own >= 0) out = layer_.input.use(b, out, own);
     if (layer_.scales_output) {
         out = b.scale(out, "layer_scalar", place::residual);
         b.last_op().attributes.in_place = true;

@@ -548,7 +548,8 @@ constexpr Family kFamilies[] = {
      "vocab_size=262400 hidden_size=2048 intermediate_size=16384 num_hidden_layers=35 num_attention_heads=8 "
      "num_key_value_heads=2 head_dim=256 hidden_activation=gelu_pytorch_tanh tie_word_embeddings=true "
      "attention_bias=false attention_dropout=0.0 vocab_size_per_layer_input=262144 hidden_size_per_layer_input=256 "
-     "altup_num_inputs=4 num_kv_shared_layers=15 laurel_rank=64"},
+     "altup_num_inputs=4 num_kv_shared_layers=15 laurel_rank=64 layer_types sliding_window=512 "
+     "final_logit_softcapping=30.0 activation_sparsity_pattern altup_coef_clip altup_correct_scale=true"},
     {"mixtral",
      "MixtralForCausalLM MixtralModel MixtralForSequenceClassification",
      "Mixtral 8x7B, 8x22B",
@@ -1444,7 +1445,7 @@ constexpr Family kFamilies[] = {
      "Gemma 4 with images and sound",
      "transformers 5.24 models/gemma4",
      build_parts_family<configure_gemma4>,
-     "text_config vision_config audio_config tie_word_embeddings"},
+     "text_config vision_config audio_config tie_word_embeddings vision_soft_tokens_per_image=280"},
     {"kimi_k25",
      "Kimi_K25ForConditionalGeneration KimiK25ForConditionalGeneration",
      "Kimi K2.5, K2.6",

@@ -2,13 +2,14 @@
 // feed-forward network, embeddings of each layer, and last layers that use the keys and values of earlier ones.
 
 #include <algorithm>
+#include <optional>
 #include <utility>
 
 #include <fmt/format.h>
 
+#include "model/gemma4.hpp"
 #include "model/llama_like.hpp"
 #include "model/moe.hpp"
-#include "model/module_weights.hpp"
 #include "model/multimodal.hpp"
 #include "model/multimodal_parts.hpp"
 
@@ -17,59 +18,9 @@ namespace {
 
 constexpr Component kVision = Component::vision;
 
-/// What a config says beyond a plan's layers.
-struct Gemma4 {
-    DecoderPlan plan;
-    std::int64_t layer_input = 0;       ///< width of a layer's own input; 0: none
-    std::int64_t layer_vocabulary = 1;  ///< of the embeddings of these
-};
-
-constexpr Norm kNorm{OpKind::rms_norm, NormStyle::power, true, false};
-constexpr Norm kNormAlone{OpKind::rms_norm, NormStyle::power, false, false};
-
-/// A layer's attention; without keys of its own it uses those of an earlier layer.
-struct Gemma4Attention {
-    AttentionWeights sizes;
-    bool own_keys = true, values = true, stores = false;
-    double dropout = 0;
-};
-
-/// Op by op [models/gemma4/modeling_gemma4.py Gemma4TextAttention]: queries and keys rotate before heads are
-/// transposed, and values are normalised too. What a layer without keys of its own reads is not modelled.
-int gemma4_attention(BlockBuilder& b, const Gemma4Attention& a, int x, int cos, int sin, int mask) {
-    constexpr Place here = place::attention;
-    const AttentionWeights& s = a.sizes;
-    const auto function = b.scope();
-    const auto normed = [&](int from, std::string_view name, const Norm& norm, std::int64_t heads) {
-        const int out = b.norm(from, join("self_attn", name), norm, here);
-        b.normalise_heads(heads, {s.head_dim});
-        return out;
-    };
-    const auto rotated = [&](int from, std::string_view name) {
-        const int out = b.tensor(join("self_attn", name), b.width(from));
-        b.op(OpKind::rotary, join("self_attn", name), here, {from, cos, sin}, {out});
-        return b.hold(out);
-    };
-    int q = b.linear(x, "self_attn.q_proj", s.heads * s.head_dim, s.bias, here);
-    q = rotated(normed(q, "q_norm", kNorm, s.heads), "query");
-    int k = q, v = q;
-    if (a.own_keys) {
-        const std::int64_t width = s.kv_heads * s.head_dim;
-        k = b.linear(x, "self_attn.k_proj", width, s.bias, here);
-        v = a.values ? b.linear(x, "self_attn.v_proj", width, s.bias, here) : k;
-        k = rotated(normed(k, "k_norm", kNorm, s.kv_heads), "key");
-        v = b.hold(normed(v, "v_norm", kNormAlone, s.kv_heads));
-    }
-    OpAttributes attributes;
-    attributes.heads = s.heads;
-    attributes.kv_heads = s.kv_heads;
-    attributes.head_dim = attributes.value_dim = s.head_dim;
-    attributes.rotates = attributes.unbound = true;
-    attributes.dropout = a.dropout;
-    attributes.stored = a.stores;
-    const int context = b.tensor("self_attn.attention", s.heads * s.head_dim);
-    b.op(OpKind::attention, "self_attn.attention", here, {q, k, v, mask}, {context}).attributes = attributes;
-    return b.linear(context, "self_attn.o_proj", s.hidden, s.bias, here);
+/// A tensor of `DecoderPlan::carried`.
+int carried(BlockBuilder& b, const std::vector<Tensor>& tensors, std::size_t index) {
+    return b.shared(static_cast<int>(index), tensors[index]);
 }
 
 /// The experts that run beside each layer's feed-forward network, and the norms around both
@@ -78,11 +29,11 @@ BuildBeside expert_network(ConfigReader& config, std::int64_t hidden, Act act) {
     MlpPlan mlp;
     read_experts(config, mlp, "num_experts", "moe_intermediate_size");
     return [hidden, act, e = mlp.experts](BlockBuilder& b, int residual, int dense) {
-        const int own = b.hold(b.norm(b.hold(dense), "post_feedforward_layernorm_1", kNorm));
+        const int own = b.hold(b.norm(b.hold(dense), "post_feedforward_layernorm_1", kGemma4Norm));
         const int routed = b.tensor("experts", hidden);
         {
             const auto name = b.scope();  // `hidden_states_2`, until the experts return
-            const int x = b.hold(b.norm(residual, "pre_feedforward_layernorm_2", kNorm));
+            const int x = b.hold(b.norm(residual, "pre_feedforward_layernorm_2", kGemma4Norm));
             std::vector<int> parameters = b.linear_weights("router.proj", hidden, e.count, false, Component::router);
             parameters.push_back(b.parameter("router.scale", {hidden}, Component::router));
             parameters.push_back(b.parameter("router.per_expert_scale", {e.count}, Component::router));
@@ -96,26 +47,86 @@ BuildBeside expert_network(ConfigReader& config, std::int64_t hidden, Act act) {
             attributes.act = act;
             attributes.router = RouterForm::gemma4;
         }
-        const int other = b.hold(b.norm(routed, "post_feedforward_layernorm_2", kNorm));
+        const int other = b.hold(b.norm(routed, "post_feedforward_layernorm_2", kGemma4Norm));
         return b.add(own, other, "experts_sum", place::mlp);
     };
 }
 
-struct Gemma4Kind {
-    bool full = false;      ///< no window
-    bool own_keys = true;
-    bool stores = false;    ///< the last of its type with own keys, which later layers may use
-    bool operator==(const Gemma4Kind&) const = default;
-};
+/// Embeddings of each layer and a projection of the words' own, added up [models/gemma4/modeling_gemma4.py
+/// Gemma4TextModel.get_per_layer_inputs, project_per_layer_inputs]; tokens x layers x width.
+void make_layer_inputs(BlockBuilder& b, const LayerInputs& inputs, const Tensor& as, int embeds) {
+    constexpr Place here{place::embedding.term, Component::other};
+    const auto of_layers = [&](std::string name) {
+        const int out = b.tensor(std::move(name), inputs.width);
+        b.set_times(out, inputs.layers);
+        return out;
+    };
+    const auto scaled = [&](int x, std::string name) {
+        const int out = of_layers(name);
+        b.op(OpKind::scale, std::move(name), here, {x}, {out});
+        return out;
+    };
+    const auto function = b.scope();
+    const int looked_up = b.embedding("embed_tokens_per_layer", inputs.vocabulary, inputs.all());
+    b.last_op().attributes.own_ids = inputs.of_gemma3n;
+    const int words = b.hold(scaled(looked_up, "embed_tokens_per_layer.embed_scale"));
+    const int projected = scaled(b.linear(embeds, "per_layer_model_projection", inputs.all(), false, here),
+                                 "per_layer_model_projection_scale");
+    b.last_op().attributes.in_place = inputs.of_gemma3n;
+    const int normed = b.hold(b.norm(projected, "per_layer_projection_norm", kGemma4Norm, here));
+    const int sum = b.add(normed, words, "per_layer_inputs_sum", here);
+    b.share(scaled(sum, "per_layer_input_scale"), as.shared, as);
+    for (const std::string_view name : {"embed_tokens_per_layer", "per_layer_model_projection", "per_layer_projection_norm"})
+        b.parameter_named(join(name, "weight")).registered_last = true;
+}
 
-std::vector<Gemma4Kind> read_kinds(ConfigReader& config, std::int64_t layers) {
+}  // namespace
+
+int gated_layer_input(BlockBuilder& b, const LayerInputs& inputs, int x, int own) {
+    constexpr Place here = place::other;
+    int y = b.linear(x, "per_layer_input_gate", inputs.width, false, here);
+    y = b.activation(y, "act_fn", inputs.act, here);
+    const int product = b.tensor("per_layer_input_product", inputs.width);
+    b.op(OpKind::multiply, "per_layer_input_product", here, {y, own}, {product});
+    y = b.linear(product, "per_layer_projection", inputs.hidden, false, here);
+    return b.norm(y, "post_per_layer_input_norm", kGemma4Norm);
+}
+
+LayerInputs read_layer_inputs(ConfigReader& config, DecoderPlan& plan, LayerPlan& layer, bool of_gemma3n) {
+    LayerInputs inputs;
+    inputs.of_gemma3n = of_gemma3n;
+    inputs.width = config.count_or("hidden_size_per_layer_input", 0, kLargestWidth);
+    inputs.vocabulary = config.size("vocab_size_per_layer_input", kLargestVocabulary);
+    inputs.layers = plan.layer_count;
+    inputs.hidden = plan.hidden;
+    inputs.act = layer.mlp.act;
+    if (inputs.width == 0) return inputs;
+    declare_tensor(plan.carried, "per_layer_inputs", inputs.width, Rows::tokens);
+    plan.carried.back().times = inputs.layers;
+    plan.carried.back().held = Held::until_scope_end;  // a layer gets its part by position
+    const Tensor all = plan.carried.back();
+    plan.beside_embeddings = [=](BlockBuilder& b, int embeds) { make_layer_inputs(b, inputs, all, embeds); };
+    layer.input.take = [=](BlockBuilder& b) {
+        const int own = b.hold(b.tensor("per_layer_input", inputs.width));
+        b.op(OpKind::split, "per_layer_input", place::other, {b.shared(all.shared, all)}, {own}).attributes.sliced = true;
+        return own;
+    };
+    layer.input.use = [=](BlockBuilder& b, int x, int own) {
+        b.hold(x);  // `residual`
+        return b.add(x, gated_layer_input(b, inputs, x, own), "per_layer_residual");
+    };
+    return inputs;
+}
+
+std::vector<Gemma4Kind> read_gemma4_kinds(ConfigReader& config, std::int64_t layers, bool of_gemma3n) {
     std::vector<bool> full = layers_of_type(config, layers, "full_attention", "sliding_attention");
     if (full.empty())
-        for (std::int64_t i = 0; i < layers; ++i) full.push_back((i + 1) % 6 == 0);
-    full.back() = true;  // whatever the file says
+        for (std::int64_t i = 0; i < layers; ++i) full.push_back((i + 1) % (of_gemma3n ? 5 : 6) == 0);
+    if (!of_gemma3n) full.back() = true;  // whatever the file says
     const std::int64_t shared = config.count_or("num_kv_shared_layers", 0);
     std::vector<Gemma4Kind> out;
     for (std::size_t i = 0; i < full.size(); ++i) out.push_back({full[i], static_cast<std::int64_t>(i) < layers - shared});
+    if (of_gemma3n && shared == 0) return out;
     for (const bool type : {false, true}) {
         const auto last = std::find_if(out.rbegin(), out.rend(),
                                        [type](const Gemma4Kind& kind) { return kind.own_keys && kind.full == type; });
@@ -124,11 +135,29 @@ std::vector<Gemma4Kind> read_kinds(ConfigReader& config, std::int64_t layers) {
     return out;
 }
 
-Gemma4 read_gemma4(ConfigReader& config) {
-    Gemma4 g;
-    DecoderPlan& plan = g.plan;
+std::optional<SharedKeys> share_gemma4_keys(DecoderPlan& plan, const std::vector<Gemma4Kind>& kinds, bool full,
+                                     const AttentionWeights& sizes) {
+    const auto of_type = [&](bool own) {
+        return std::any_of(kinds.begin(), kinds.end(),
+                           [&](const Gemma4Kind& kind) { return kind.full == full && kind.own_keys == own; });
+    };
+    if (!of_type(false)) return std::nullopt;
+    if (!of_type(true)) plan.step_unsupported = "no layer makes the keys and values that layers share (num_kv_shared_layers)";
+    const auto declare = [&](const char* name) {
+        declare_tensor(plan.carried, name, detail::checked_mul(sizes.kv_heads, sizes.head_dim), Rows::tokens);
+        plan.carried.back().in_dictionary = true;
+        return plan.carried.size() - 1;
+    };
+    const std::size_t keys = declare(full ? "shared keys" : "shared keys of windows");
+    return SharedKeys{keys, declare(full ? "shared values" : "shared values of windows")};
+}
+
+namespace {
+
+DecoderPlan read_gemma4(ConfigReader& config) {
+    DecoderPlan plan;
     read_decoder_sizes(config, plan);
-    plan.norm = kNorm;
+    plan.norm = kGemma4Norm;
     plan.embedding_scale = true;
     plan.head_softcap = config.number("final_logit_softcapping");
     if (config.raw("per_layer_config") != nullptr)
@@ -148,8 +177,6 @@ Gemma4 read_gemma4(ConfigReader& config) {
         full.values = false;
         full.sizes.kv_heads = config.size_or("num_global_key_value_heads", full.sizes.kv_heads, kLargestCount);
     }
-    g.layer_input = config.count_or("hidden_size_per_layer_input", 0, kLargestWidth);
-    g.layer_vocabulary = config.size("vocab_size_per_layer_input", kLargestVocabulary);
 
     LayerPlan base;
     base.arrangement = Arrangement::sandwich;
@@ -162,49 +189,31 @@ Gemma4 read_gemma4(ConfigReader& config) {
     base.mlp.act = config.activation("hidden_activation");
     if (config.flag("enable_moe_block")) base.beside_residual = expert_network(config, hidden, base.mlp.act);
     base.scales_output = true;
-    base.extra = [hidden, input = g.layer_input](BlockBuilder& b) {
-        if (input > 0) {
-            b.linear_weights("per_layer_input_gate", hidden, input, false, Component::other);
-            b.linear_weights("per_layer_projection", input, hidden, false, Component::other);
-            b.norm_weights("post_per_layer_input_norm", hidden, norms::rms);
-        }
-    };
+    (void)read_layer_inputs(config, plan, base, false);
     const bool wide = config.flag("use_double_wide_mlp");
     const std::int64_t window = config.size("sliding_window");
-    const std::vector<Gemma4Kind> kinds = read_kinds(config, plan.layer_count);
+    const std::vector<Gemma4Kind> kinds = read_gemma4_kinds(config, plan.layer_count, false);
+    windowed.shared = share_gemma4_keys(plan, kinds, false, windowed.sizes);
+    full.shared = share_gemma4_keys(plan, kinds, true, full.sizes);
     plan_layers(plan, kinds, [&](const Gemma4Kind& kind) {
         LayerPlan layer = base;
         Gemma4Attention attention = kind.full ? full : windowed;
         attention.own_keys = kind.own_keys;
         attention.stores = kind.stores;
+        if (kind.own_keys && !kind.stores) attention.shared.reset();
         layer.attention.head_dim = attention.sizes.head_dim;
         layer.attention.kv_heads = attention.sizes.kv_heads;
         layer.attention.rotary = kind.full == kinds.front().full ? 0 : 1;
         layer.attention.window = kind.full ? 0 : window;
-        layer.attention.build = [attention](BlockBuilder& b, int x, int cos, int sin, int mask) {
-            return gemma4_attention(b, attention, x, cos, sin, mask);
+        layer.attention.build = [attention, tensors = plan.carried](BlockBuilder& b, int x, int cos, int sin, int mask) {
+            return gemma4_attention(b, attention, tensors, x, cos, sin, mask);
         };
         if (wide && !kind.own_keys) layer.mlp.width *= 2;
         return layer;
     });
-    if (g.layer_input > 0)
-        plan.step_unsupported = "inputs of each layer (hidden_size_per_layer_input) are not modelled yet";
-    else if (std::any_of(kinds.begin(), kinds.end(), [](const Gemma4Kind& kind) { return !kind.own_keys; }))
-        plan.step_unsupported = "keys and values of earlier layers (num_kv_shared_layers) are not modelled yet";
-    else if (config.text("use_bidirectional_attention") == "all")
+    if (config.text("use_bidirectional_attention") == "all")
         plan.step_unsupported = "attention in both directions is not modelled yet";
-    return g;
-}
-
-void add_gemma4_text(Parts& parts, const Gemma4& g, bool alone) {
-    const std::int64_t all = detail::checked_mul(static_cast<std::int64_t>(g.plan.order.size()), g.layer_input);
-    if (g.layer_input > 0)
-        parts.add(fmt::format("{}.", g.plan.base), "per-layer embeddings", [&](BlockBuilder& b) {
-            b.parameter("embed_tokens_per_layer.weight", {g.layer_vocabulary, all}, Component::embedding);
-            b.linear_weights("per_layer_model_projection", g.plan.hidden, all, false, Component::other);
-            b.norm_weights("per_layer_projection_norm", g.layer_input, norms::rms);
-        });
-    parts.add_decoder(g.plan, alone);
+    return plan;
 }
 
 /// Features of a tower, as the decoder reads them.
@@ -212,38 +221,6 @@ void add_embedder(Parts& parts, std::string_view name, std::int64_t in, std::int
     parts.add(fmt::format("model.{}.", name), "projector", [&](BlockBuilder& b) {
         b.linear_weights("embedding_projection", in, out, false, kVision);
     });
-}
-
-void add_vision(ConfigReader& outer, Parts& parts, std::int64_t text_hidden) {
-    ConfigReader config = outer.nested(
-        "vision_config", "gemma4_vision",
-        "hidden_size=768 intermediate_size=3072 num_hidden_layers=16 num_attention_heads=12 num_key_value_heads=12 "
-        "head_dim=64 patch_size=16 position_embedding_size=10240");
-    AttentionWeights attention;
-    attention.o = "o_proj.linear", attention.q = "q_proj.linear";
-    attention.k = "k_proj.linear", attention.v = "v_proj.linear";
-    attention.hidden = config.size("hidden_size");
-    attention.heads = config.size("num_attention_heads", kLargestCount);
-    attention.kv_heads = config.size("num_key_value_heads", kLargestCount);
-    attention.head_dim = config.size("head_dim");
-    attention.component = kVision;
-    const std::int64_t hidden = attention.hidden;
-    const std::int64_t width = config.size("intermediate_size");
-    const std::int64_t patch = config.size("patch_size", kLargestCount);
-    parts.add("model.vision_tower.patch_embedder.", "patch embedding", [&](BlockBuilder& b) {
-        b.parameter("position_embedding_table", {2, config.size("position_embedding_size"), hidden}, kVision);
-        b.linear_weights("input_proj", 3 * patch * patch, hidden, false, kVision);
-    });
-    parts.add("model.vision_tower.encoder.layers.{}.", "vision layer", [&](BlockBuilder& b) {
-        attention_weights(b, "self_attn", attention);
-        norms_weights(b, {"self_attn.q_norm", "self_attn.k_norm"}, attention.head_dim, norms::rms, kVision);
-        for (const std::string_view name : {"mlp.gate_proj.linear", "mlp.up_proj.linear"})
-            b.linear_weights(name, hidden, width, false, kVision);
-        b.linear_weights("mlp.down_proj.linear", width, hidden, false, kVision);
-        norms_weights(b, {"input_layernorm", "post_attention_layernorm", "pre_feedforward_layernorm",
-                          "post_feedforward_layernorm"}, hidden, norms::rms, kVision);
-    }, config.size("num_hidden_layers", kLargestCount));
-    add_embedder(parts, "embed_vision", hidden, text_hidden);
 }
 
 /// A conformer [transformers models/gemma4/modeling_gemma4.py Gemma4AudioModel].
@@ -293,20 +270,85 @@ void add_audio(ConfigReader& outer, Parts& parts, std::int64_t text_hidden) {
 
 }  // namespace
 
-void configure_gemma4_text(ConfigReader& config, Parts& parts) { add_gemma4_text(parts, read_gemma4(config), true); }
+int gemma4_attention(BlockBuilder& b, const Gemma4Attention& a, const std::vector<Tensor>& tensors, int x, int cos, int sin,
+                     int mask) {
+    const Place here = a.of_patches ? in_vision(place::attention) : place::attention;
+    const AttentionWeights& s = a.sizes;
+    const auto function = b.scope();
+    const auto project = [&](int from, std::string_view name, std::int64_t width) {
+        return b.linear(from, join(join("self_attn", name), a.inner), width, s.bias, here);
+    };
+    const auto normed = [&](int from, std::string_view name, const Norm& norm, std::int64_t heads) {
+        const int out = b.norm(from, join("self_attn", name), norm, here);
+        b.normalise_heads(heads, {s.head_dim});
+        return out;
+    };
+    const auto rotated = [&](int from, std::string_view name) {
+        const int out = b.tensor(join("self_attn", name), b.width(from), b.rows(from));
+        OpAttributes& rotary = b.op(OpKind::rotary, join("self_attn", name), here, {from, cos, sin}, {out}).attributes;
+        if (a.of_patches) rotary.rotation = Rotation::axial;
+        return b.hold(out);
+    };
+    int q = project(x, "q_proj", s.heads * s.head_dim);
+    q = rotated(normed(q, "q_norm", kGemma4Norm, s.heads), "query");
+    int k = -1, v = -1;
+    if (!a.own_keys) {
+        k = carried(b, tensors, a.shared->keys);
+        v = carried(b, tensors, a.shared->values);
+    } else {
+        const std::int64_t width = s.kv_heads * s.head_dim;
+        const auto key = [&] { return rotated(normed(k, "k_norm", kGemma4Norm, s.kv_heads), "key"); };
+        k = project(x, "k_proj", width);
+        if (a.keys_first) k = key();
+        v = a.values ? project(x, "v_proj", width) : k;
+        if (!a.keys_first) k = key();
+        v = b.hold(normed(v, "v_norm", kGemma4NormAlone, s.kv_heads));
+        if (a.shared) {
+            b.share(k, static_cast<int>(a.shared->keys), tensors[a.shared->keys]);
+            b.share(v, static_cast<int>(a.shared->values), tensors[a.shared->values]);
+        }
+    }
+    OpAttributes attributes;
+    attributes.heads = s.heads;
+    attributes.kv_heads = s.kv_heads;
+    attributes.head_dim = attributes.value_dim = s.head_dim;
+    attributes.rotates = attributes.unbound = true;
+    attributes.causal = !a.of_patches;
+    attributes.dropout = a.dropout;
+    attributes.stored = a.stores;
+    const int context = b.tensor("self_attn.attention", s.heads * s.head_dim, b.rows(x));
+    std::vector<int> inputs{q, k, v};
+    if (mask >= 0) inputs.push_back(mask);
+    b.op(OpKind::attention, "self_attn.attention", here, std::move(inputs), {context}).attributes = attributes;
+    return project(context, "o_proj", s.hidden);
+}
+
+void configure_gemma4_text(ConfigReader& config, Parts& parts) { parts.add_decoder(read_gemma4(config), true); }
 
 void configure_gemma4(ConfigReader& config, Parts& parts) {
     ConfigReader text = config.nested("text_config", "gemma4_text", families().find("gemma4_text")->keys);
-    Gemma4 g = read_gemma4(text);
-    g.plan.base = "model.language_model";
-    if (config.has("tie_word_embeddings")) g.plan.tied = config.flag("tie_word_embeddings");
-    if (config.raw("vision_config") != nullptr) add_vision(config, parts, g.plan.hidden);
-    if (config.raw("audio_config") != nullptr) add_audio(config, parts, g.plan.hidden);
-    add_gemma4_text(parts, g, false);
-    const bool audio = config.raw("audio_config") != nullptr && !config.raw("audio_config")->is_null();
-    parts.model().step_unsupported = !g.plan.step_unsupported.empty() ? g.plan.step_unsupported
-                                     : audio ? "its vision and audio towers are not modelled yet"
-                                             : "its vision tower is not modelled yet";
+    DecoderPlan plan = read_gemma4(text);
+    plan.base = "model.language_model";
+    if (config.has("tie_word_embeddings")) plan.tied = config.flag("tie_word_embeddings");
+    const auto has = [&](std::string_view key) { return config.raw(key) != nullptr && !config.raw(key)->is_null(); };
+    if (!has("vision_config")) {
+        if (has("audio_config")) add_audio(config, parts, plan.hidden);
+        parts.add_decoder(plan);
+        parts.model().step_unsupported = "without a vision tower it is not modelled yet: see Gemma4ForCausalLM";
+        return;
+    }
+    plan.window_blocks = text.text("use_bidirectional_attention") == "vision";
+    plan_gemma4_tower(config, plan, config.size("vision_soft_tokens_per_image", kLargestCount));
+    if (!plan.carried.empty() && plan.beside_embeddings && plan.step_unsupported.empty())
+        plan.step_unsupported = "inputs of each layer (hidden_size_per_layer_input) beside images are not modelled yet";
+    if (has("audio_config")) add_audio(config, parts, plan.hidden);
+    if (has("audio_config") && plan.step_unsupported.empty()) plan.step_unsupported = "its audio tower is not modelled yet";
+    parts.add_decoder(plan);
+    if (plan.step_unsupported.empty())
+        parts.model().notes.push_back(
+            fmt::format("each image has all the patches that the processor fills it up to, of {} tokens: one of another shape "
+                        "has fewer, and a mask of padding beside them, which is not counted",
+                        plan.image_tokens));
 }
 
 }  // namespace membudget

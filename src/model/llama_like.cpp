@@ -303,7 +303,7 @@ void configure_glm4(ConfigReader& config, DecoderPlan& plan) {
 
 void configure_granite(ConfigReader& config, DecoderPlan& plan) {
     read_llama(config, plan);
-    plan.embedding_scale = true;
+    plan.embedding_scale = plan.scales_outside = true;
     plan.head_scale = true;
     plan.layer().scales_results = true;
 }

@@ -173,6 +173,10 @@ std::string_view name_of(OpKind kind) {
         case OpKind::contrastive_loss: return "contrastive_loss";
         case OpKind::join_images: return "join_images";
         case OpKind::add_images: return "add_images";
+        case OpKind::altup: return "altup";
+        case OpKind::sparsify: return "sparsify";
+        case OpKind::grid_positions: return "grid_positions";
+        case OpKind::pool_grid: return "pool_grid";
         case OpKind::unfold: return "unfold";
         case OpKind::ids: return "ids";
         case OpKind::reorder: return "reorder";

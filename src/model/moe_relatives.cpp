@@ -170,7 +170,7 @@ void configure_afmoe(ConfigReader& config, DecoderPlan& plan) {
     layer.norms[2] = "pre_mlp_layernorm";
     layer.norms[3] = "post_mlp_layernorm";
     plan.norm = norms::rms_wide_product;
-    plan.embedding_scale = plan.keeps_embeddings = config.flag("mup_enabled");
+    plan.embedding_scale = plan.scales_outside = plan.keeps_embeddings = config.flag("mup_enabled");
     AttentionPlan& attention = layer.attention;
     attention.qk_norm = QkNorm::per_head;
     attention.qk_norm_kind = norms::rms_wide_product;

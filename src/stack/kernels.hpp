@@ -107,6 +107,17 @@ void latent_expand(KernelCall& call);
 /// Both write the result once, from a negated half and a view.
 [[nodiscard]] Ref cross_halves(Tape& tape, const Ref& x);
 
+// kernels_altup.cpp
+void altup(KernelCall& call);
+void sparsify(KernelCall& call);
+
+// kernels_grid.cpp
+void grid_positions(KernelCall& call);
+void pool_grid(KernelCall& call);
+/// Both halves of each head rotate by themselves, one by rows and one by columns of patches
+/// [models/gemma4/modeling_gemma4.py apply_multidimensional_rope].
+[[nodiscard]] Ref rotate_axial(Tape& tape, const Ref& x, const Ref& cos, const Ref& sin);
+
 // kernels_indexer.cpp
 void sparse_mask(KernelCall& call);
 

@@ -304,7 +304,7 @@ void sdpa_mask(KernelCall& call) {
     }
     if (call.attributes().image_blocks) return call.out(0, mask_of_image_blocks(call));
     // Skipped when is_causal says the same: no padding, and a window that covers the sequence.
-    const bool windowed = call.attributes().window > 0 && call.attributes().window < call.extents.sequence;
+    const bool windowed = call.attributes().window > 0 && call.attributes().window <= call.extents.sequence;
     const AttentionForm form = call.attributes().form;
     const bool always = form == AttentionForm::falcon || form == AttentionForm::indexed;
     if (!padded(call) && !windowed && !always) return;

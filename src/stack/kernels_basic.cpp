@@ -217,6 +217,10 @@ void dropout(KernelCall& call) {
 }
 
 void activation(KernelCall& call) {
+    if (call.attributes().widened) {
+        const Ref wide = apply_activation(call.tape, call.attributes().act, call.tape.cast(call.in(0), dtype::fp32));
+        return call.out(0, call.tape.cast(wide, call.in(1).dtype()));
+    }
     if (call.attributes().act == Act::xielu) return call.out(0, xielu(call, call.in(0)));
     call.out(0, apply_activation(call.tape, call.attributes().act, call.in(0)));
 }

@@ -119,9 +119,9 @@ void power(KernelCall& call) {
     Tape& tape = call.tape;
     const bool transposed = call.attributes().heads > 1;
     const Ref x = tape.view(call.in(0), transposed ? Tape::ViewGradient::copy : Tape::ViewGradient::view);
-    const Ref wide = tape.cast(x, dtype::fp32);
     Ref output;
-    {
+    {  // a function of its own
+        const Ref wide = tape.cast(x, dtype::fp32);
         Ref square = tape.square(wide);
         Ref mean = tape.mean(square, norm_rows(call));
         square.reset();

@@ -348,6 +348,8 @@ void hf_rotary(KernelCall& call) {
     if (call.attributes().rotation == Rotation::trailing)
         return call.out(0, rotate_trailing(call.tape, call.in(0), call.in(1), call.in(2), call.attributes().head_dim,
                                            call.attributes().rotary_dim));
+    if (call.attributes().rotation == Rotation::axial)
+        return call.out(0, rotate_axial(call.tape, call.in(0), call.in(1), call.in(2)));
     if (call.op.outputs.size() == 1)  // before heads are transposed
         return call.out(0, rotate(call.tape, call.in(0), call.in(1), call.in(2)));
     const Rotation rotation = call.attributes().rotation;

@@ -302,6 +302,10 @@ std::vector<Ref> packed_tiles(KernelCall& call, const Ref& features) {
 
 void unfold(KernelCall& call) {
     Tape& tape = call.tape;
+    if (call.inputs() == 0 && call.attributes().scaled) {  // 2 * (x - 0.5)
+        const Ref shifted = tape.fresh(call.numel(call.output_tensor(0)), call.activation_dtype(), "shifted pixels");
+        return call.out(0, tape.mul_scalar(shifted));
+    }
     if (call.inputs() == 0)  // of pixels, which have no gradient
         return call.out(0, tape.fresh(call.numel(call.output_tensor(0)), call.activation_dtype(), "columns of pixels"));
     const Ref x = call.in(0);

@@ -124,6 +124,7 @@ void BlockRun::update_cache(const Op& op) {
         parts[0].reset();
         kept_.push_back(made);
         tensor = std::move(made);
+        if (block_.tensors[at(op.inputs[input])].shared >= 0) note_shared(op.inputs[input], op);
     }
 }
 
@@ -151,7 +152,8 @@ void BlockRun::run_op(std::size_t index) {
     const TermId term = options_.recompute ? context_.recompute : context_.terms.intern(op.term);
     std::vector<Ref> locals;
     const auto caches = [&](const Op& which) {
-        return job.use_cache && which.kind == OpKind::attention && which.attributes.causal;
+        // Keys of another layer are in the cache already.
+        return job.use_cache && which.kind == OpKind::attention && which.attributes.causal && made_[at(which.inputs[1])];
     };
     const auto call_of = [&](const Op& which) {
         KernelCall call(tape_, which, block_, job.extents, tensors_, leaves_, held_, locals, kept_, result_);
@@ -187,11 +189,11 @@ void BlockRun::run_op(std::size_t index) {
         for (; held_before > 0 && held_.size() > 1; held_.erase(held_.begin()))
             locals_.emplace_back(std::move(held_.front()), scope_end(index));
     const bool embeds = op.kind == OpKind::embedding || op.kind == OpKind::conv_patches || op.attributes.unfolded;
-    if (block_.input < 0 && embeds) {
-        activations_ = &tensors_[at(op.outputs[0])].dtype();
-        const Ref& made = tensors_[at(op.outputs[0])];
-        // Only the first has the hook: what `get_input_embeddings()` returns.
-        if (options_.input_gradients && !hooked_ && !op.attributes.hookless) tape_.require_grad(made);
+    if (block_.input < 0 && embeds) activations_ = &tensors_[at(op.outputs[0])].dtype();
+    // Only the first has the hook: what `get_input_embeddings()` returns.
+    const bool scales = index > 0 && block_.ops[index - 1].attributes.scaled;
+    if (block_.input < 0 && !hooked_ && ((embeds && !op.attributes.scaled) || scales)) {
+        if (options_.input_gradients && !op.attributes.hookless) tape_.require_grad(tensors_[at(op.outputs[0])]);
         hooked_ = true;
     }
     for (const int output : op.outputs) {
@@ -217,7 +219,7 @@ void BlockRun::store(const Op& attention) {
     for (const std::size_t input : {std::size_t{1}, std::size_t{2}}) {
         const Ref& tensor = tensors_[at(attention.inputs[input])];
         stored_.push_back(tensor);
-        if (!options_.recompute) continue;
+        if (!options_.recompute || options_.reentrant) continue;
         for (Ref& saved : tape_.saved_behind(tensor)) stored_.push_back(std::move(saved));
     }
 }
@@ -328,6 +330,7 @@ BlockInput BlockRun::hand_over_output() {
     next.dtype = &output.dtype();
     next.requires_grad = output.requires_grad();
     next.term = tape_.term_of(output);
+    next.leaf = tape_.is_required(output);
     next.owned = !tape_.hand_over(output);
     output.reset();
     if (returns_given()) {

@@ -34,6 +34,7 @@ struct BlockInput {
     const Dtype* dtype = nullptr;
     bool requires_grad = false;
     bool owned = true;  ///< the block frees it; else the block before does
+    bool leaf = false;  ///< it needs a gradient of its own, and lives as long as the loss
     TermId term = 0;
     /// What the block before returned beside it and nobody else holds: freed when this block returns.
     std::int64_t beside = 0;
@@ -99,6 +100,7 @@ public:
     void return_from_model(std::vector<Event>& events);
     /// A dictionary that all layers get loses the keys and values of this one.
     void drop_stored(std::vector<Event>& events);
+    [[nodiscard]] bool stores() const { return !stored_.empty(); }
     /// Routers whose logits take a gradient in, and gradients that this block has left for such.
     [[nodiscard]] std::int64_t routers() const { return static_cast<std::int64_t>(routers_.size()); }
     [[nodiscard]] std::int64_t left_for_routers() const { return tape_.left_count(); }

@@ -1,6 +1,8 @@
 #include "step/model_pass.hpp"
 
 #include <algorithm>
+#include <span>
+#include <string_view>
 #include <utility>
 
 namespace membudget {
@@ -78,7 +80,10 @@ Tape::BoundaryGradient ModelPass::backward_visit(const Visit& visit, BlockRun* r
     }
     end_of_block(layer, again, events);
     again.drop_output(events);
-    again.drop_input_name(events);
+    // The graph behind a region's stored keys leads to its input, which has its gradient: both stay in the dictionary.
+    const bool kept = !lazy && again.stores();
+    again.drop_input_name(kept ? stored_ : events);
+    if (kept) leave_stored(*visit.input, result);
     again.drop_stored(stored_);
     if (lazy && visit.recorded && visit.input->beside_given && !visit.input->beside_kept)
         BlockRun::drop_beside(*visit.input, events, job_.backend);
@@ -118,6 +123,37 @@ Tape::BoundaryGradient ModelPass::backward_unit(const Group& group, Tape::Bounda
     return gradient;
 }
 
+/// What the next block in backward lets go of, though the dictionary refers to it: its output, where it has saved it,
+/// and the gradient of that.
+void ModelPass::leave_stored(const BlockInput& input, const Tape::BoundaryGradient& gradient) {
+    const auto leave = [&](std::int64_t bytes, TermId term, const char* what) {
+        left_stored_.push_back({bytes, rounding_of(bytes, job_.backend), 1, -1, term, {kNoOp, what}});
+    };
+    if (!input.owned && !input.leaf) leave(byte_count(input.numel, *input.dtype), input.term, "block output");
+    if (input.requires_grad && gradient.exists) leave(gradient.bytes, gradient.term, "gradient between blocks");
+}
+
+/// That block lets go of it in one of its nodes: not before the dictionary does. Where it hands it on, as the gradient of
+/// a leaf, that is a copy [torch/csrc/autograd/functions/accumulate_grad.h].
+void ModelPass::keep_stored(const std::vector<Event>& kept, std::span<StepNode> nodes) {
+    for (const Event& event : kept) {
+        Event last = event;
+        last.bytes = -event.bytes;
+        last.rounding = -event.rounding;
+        stored_.push_back(last);
+        const bool delayed = std::any_of(nodes.begin(), nodes.end(), [&](StepNode& made) {
+            const auto freed = std::find_if(made.events.begin(), made.events.end(), [&](const Event& one) {
+                return one.bytes == last.bytes && std::string_view(one.label.what) == event.label.what;
+            });
+            if (freed == made.events.end()) return false;
+            stored_.back() = *freed;
+            made.events.erase(freed);
+            return true;
+        });
+        if (!delayed) nodes.back().events.push_back(event);
+    }
+}
+
 void ModelPass::backward_group(const Group& group, Tape::BoundaryGradient& gradient,
                                std::vector<StepNode>& out) {
     std::int64_t done = 0;
@@ -130,13 +166,15 @@ void ModelPass::backward_group(const Group& group, Tape::BoundaryGradient& gradi
         const std::int64_t reduction = communication_.waiting();
         const WaitingGradients waiting = waiting_;
         routers_of_unit_ = 0;
+        const std::vector<Event> taken = std::exchange(left_stored_, {});
         const Tape::BoundaryGradient after = backward_unit(rest, gradient, unit.children, fresh);
         fresh = false;
-        const bool alike = after == gradient && waiting == waiting_ && reduction == communication_.waiting();
+        const bool alike = after == gradient && waiting == waiting_ && reduction == communication_.waiting() && taken.empty();
         unit.repeat = alike ? group.count - done : 1;
         done += unit.repeat;
         routers_waiting_ -= detail::checked_mul(routers_of_unit_, unit.repeat);
         gradient = after;
+        keep_stored(taken, unit.children);
         out.push_back(std::move(unit));
     }
 }
@@ -177,9 +215,11 @@ void ModelPass::backward(std::vector<StepNode>& out) {
         };
         if (first.single) {
             drop();  // only a stem's own tensors can wait for the stem
-            if (!stored_.empty())  // the first layer's checkpoint was the last to refer to the dictionary
+            if (!stored_.empty() && !stays())  // the first layer's checkpoint was the last to refer to the dictionary
                 out.push_back(node(Phase::backward, "backward", first.layer.block, std::exchange(stored_, {})));
+            const std::vector<Event> taken = std::exchange(left_stored_, {});
             backward_single(first, gradient, out);
+            keep_stored(taken, std::span(out).last(1));
         } else {
             backward_group(groups_[g], gradient, out);
             drop();

@@ -116,7 +116,8 @@ std::size_t ModelPass::visit(const Layer& layer, std::size_t run_index, const Bl
         // [torch/utils/checkpoint.py CheckpointFunction].
         made->output.requires_grad = recorded;
         for (std::size_t i = 0; i < shared_.size(); ++i)
-            if (made->run->makes_shared(i)) shared_[i].requires_grad = recorded;
+            if (made->run->makes_shared(i))
+                shared_[i].requires_grad = recorded && !(model_.shared[i].in_dictionary && job_.checkpointing.reentrant);
     }
     made->run->end_autocast(made->autocast_end);
     visits_.push_back(std::move(made));
@@ -329,6 +330,8 @@ void ModelPass::drop_name(std::size_t index, std::vector<Event>& events) {
             ((visit->layer.checkpointed && visit->recorded) || visit->run->saves_shared(index)))
             reader = visit.get();
     if (is_leaf(index)) return;
+    if (model_.shared[index].in_dictionary && visits_[static_cast<std::size_t>(maker_[index])]->layer.checkpointed)
+        return maker.drop_shared(events, index);  // until its maker runs again, the dictionary holds it
     const bool carries = shared_[index].requires_grad || is_argument(index);
     if (reader == nullptr || (carries && maker.saves_shared(index)))
         maker.drop_shared(events, index);

@@ -83,6 +83,8 @@ void ModelPass::drop_loss(Phase phase, std::vector<StepNode>& out) {
     std::vector<Event> events;
     for (const auto& visit : visits_)
         if (visit->single) visit->run->drop_input_gradients(events);
+    events.insert(events.end(), stored_.begin(), stored_.end());
+    stored_.clear();
     // A reentrant region keeps what it got by name as long as its node lives.
     const bool reentrant = job_.checkpointing.enabled && job_.checkpointing.reentrant;
     for (const Group& group : groups_)

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -92,6 +93,8 @@ private:
     /// The first visit that reads the shared tensor, or the number of visits.
     [[nodiscard]] std::size_t first_use(std::size_t shared) const;
     void backward_group(const Group& group, Tape::BoundaryGradient& gradient, std::vector<StepNode>& out);
+    void leave_stored(const BlockInput& input, const Tape::BoundaryGradient& gradient);
+    void keep_stored(const std::vector<Event>& kept, std::span<StepNode> nodes);
     void backward_single(Visit& visit, Tape::BoundaryGradient& gradient, std::vector<StepNode>& out);
     Tape::BoundaryGradient backward_unit(const Group& group, Tape::BoundaryGradient gradient,
                                          std::vector<StepNode>& nodes, bool fresh);
@@ -132,6 +135,7 @@ private:
     std::vector<Group> groups_;
     std::vector<Event> outputs_;
     std::vector<Event> stored_;              ///< what goes with the dictionary that layers have stored it in
+    std::vector<Event> left_stored_;         ///< of that, what the next block in backward lets go of
     bool outputs_carried_ = false;           ///< those of the pass before are still alive
 };
 

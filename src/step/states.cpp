@@ -101,12 +101,18 @@ Pointers registered(const Block& block) {
     return out;
 }
 
+/// Parameters of each block of a section, which has so many copies.
+struct Registered {
+    std::vector<Pointers> blocks;
+    std::int64_t copies = 1;
+};
+
 /// The sections in the order in which the class registers them: towers and what projects their features come before
 /// the text, whose embeddings run first [models/llava/modeling_llava.py LlavaModel.__init__].
-std::vector<const Section*> registered(const Model& model) {
-    std::vector<const Section*> out;
-    for (const Section& section : model.sections) out.push_back(&section);
-    std::stable_partition(out.begin(), out.end(), [&](const Section* section) {
+std::vector<Registered> registered(const Model& model) {
+    std::vector<const Section*> sections;
+    for (const Section& section : model.sections) sections.push_back(&section);
+    std::stable_partition(sections.begin(), sections.end(), [&](const Section* section) {
         const Block& block = model.blocks[static_cast<std::size_t>(section->pattern.front())];
         if (block.parameters.empty()) return false;
         const std::string name = section->prefix + block.parameters.front().name;
@@ -114,6 +120,20 @@ std::vector<const Section*> registered(const Model& model) {
         return std::any_of(std::begin(kSeen), std::end(kSeen),
                            [&](std::string_view word) { return name.find(word) != std::string::npos; });
     });
+    std::vector<Registered> out;
+    Pointers last;
+    for (const Section* const section : sections) {
+        Registered& made = out.emplace_back();
+        made.copies = section->count;
+        for (const int index : section->pattern) {
+            Pointers& block = made.blocks.emplace_back(registered(model.blocks[static_cast<std::size_t>(index)]));
+            const auto behind = std::stable_partition(block.begin(), block.end(),
+                                                      [](const Parameter* p) { return !p->registered_last; });
+            last.insert(last.end(), behind, block.end());
+            block.erase(behind, block.end());
+        }
+    }
+    out.push_back({{std::move(last)}, 1});
     return out;
 }
 
@@ -375,13 +395,12 @@ void StateBooks::temporaries(std::vector<Event>& events, bool fallback) {
     const OptimizerImplementation* const used =
         fallback ? job_.optimizer.fallback_implementation : job_.optimizer.implementation;
     const bool carries = used != nullptr && used->tensor_scratch != nullptr;
-    for (const Section* const each : registered(*job_.model)) {
-        const Section& section = *each;
+    for (const Registered& section : registered(*job_.model)) {
         // What one tensor carries meets the next one's scratch, also from copy to copy of a block.
-        const std::int64_t copies = std::min<std::int64_t>(section.count, carries ? 2 : 1);
+        const std::int64_t copies = std::min<std::int64_t>(section.copies, carries ? 2 : 1);
         for (std::int64_t copy = 0; copy < copies; ++copy)
-            for (const int index : section.pattern)
-                for (const Parameter* one : registered(job_.model->blocks[static_cast<std::size_t>(index)])) {
+            for (const Pointers& block : section.blocks)
+                for (const Parameter* one : block) {
                     const Parameter& parameter = *one;
                     if (!parameter.tied_to.empty() || !parameter.trainable || updates_on_host(job_, parameter)) continue;
                     const Updater updater = updater_of(job_.optimizer, parameter);
@@ -394,7 +413,7 @@ void StateBooks::temporaries(std::vector<Event>& events, bool fallback) {
                     const int tenths = job_.steady ? how.list_copies_tenths : how.list_copies_tenths_first;
                     if (copy == 0 && tenths > 0)
                         alloc(lists, term, detail::checked_mul(byte_count(numel, updated), tenths) / 10,
-                              section.count, "foreach list");
+                              section.copies, "foreach list");
                     if (how.tensor_scratch == nullptr) continue;
                     const std::int64_t size =
                         how.tensor_scratch(shape, updated, job_.optimizer.options).count();

@@ -83,6 +83,25 @@ def with_head_dim(d: Dims, **more: Any) -> Config:
     return llama(d, head_dim=d.head_dim, **more)
 
 
+def gemma4(d: Dims) -> Config:
+    """Inputs of each layer; the second half of the layers uses keys and values of the first, in wider networks."""
+    kinds = ["sliding_attention", "full_attention"] * (d.layers // 2)
+    shares = {"num_kv_shared_layers": d.layers // 2 if d.layers > 2 else 0, "use_double_wide_mlp": d.batch > 2}
+    inputs = {"hidden_size_per_layer_input": 16 * d.batch, "vocab_size_per_layer_input": d.vocab}
+    widths = {"global_head_dim": 2 * d.head_dim, "sliding_window": 64, "layer_types": kinds}
+    return with_head_dim(d, **shares, **inputs, **widths)
+
+
+def gemma3n(d: Dims) -> Config:
+    """Several streams; the first layer is sparse, and the second half uses keys and values of the first."""
+    kinds = ["sliding_attention", "full_attention"] * (d.layers // 2)
+    shares = {"num_kv_shared_layers": d.layers // 2 if d.layers > 2 else 0, "layer_types": kinds}
+    inputs = {"hidden_size_per_layer_input": 16 * d.batch, "vocab_size_per_layer_input": d.vocab}
+    streams = {"altup_num_inputs": 2 + d.batch % 3, "laurel_rank": 16, "sliding_window": 64}
+    sparse = {"activation_sparsity_pattern": [0.95] + [0.0] * (d.layers - 1)}
+    return with_head_dim(d, **shares, **inputs, **streams, **sparse)
+
+
 def _gpt2(d: Dims) -> Config:
     return {
         "n_embd": d.hidden,
@@ -383,6 +402,40 @@ def gemma3_image_inputs(d: Dims) -> Inputs:
     }
 
 
+def _gemma4_grid(d: Dims) -> tuple[int, int]:
+    """Rows and columns of patches; each square of them becomes a token."""
+    return (12, 16) if d.image > 32 else (8, 12)
+
+
+def gemma4_image(d: Dims) -> Config:
+    """Without inputs of each layer; an image sees itself in layers with a window, or not."""
+    kinds = ["sliding_attention", "full_attention"] * (d.layers // 2)
+    text = with_head_dim(d, global_head_dim=2 * d.head_dim, sliding_window=64, layer_types=kinds)
+    text |= {"hidden_size_per_layer_input": 0, "use_bidirectional_attention": "vision" if d.batch > 1 else None}
+    sizes = {"hidden_size": 192, "intermediate_size": 352, "num_hidden_layers": 3, "num_attention_heads": 4}
+    heads = {"num_key_value_heads": 4, "head_dim": 48, "pooling_kernel_size": 2, "standardize": d.batch > 2}
+    rows, columns = _gemma4_grid(d)
+    return {
+        "text_config": {"model_type": "gemma4_text", **text},
+        "vision_config": {"model_type": "gemma4_vision", **sizes, **heads, "position_embedding_size": 512},
+        "image_token_id": d.vocab - 1,
+        "vision_soft_tokens_per_image": rows * columns // 4,
+    }
+
+
+def gemma4_image_inputs(d: Dims) -> Inputs:
+    shape = [d.batch, d.seq]
+    rows, columns = _gemma4_grid(d)
+    places = [1, 1 + rows * columns // 4]
+    return {
+        "input_ids": {"shape": shape, "high": d.vocab - 1, "fill": [[*places, d.vocab - 1]]},
+        "labels": {"shape": shape, "high": d.vocab - 1},
+        "mm_token_type_ids": {"shape": shape, "high": 1, "fill": [[*places, 1]]},
+        "pixel_values": {"shape": [d.batch, rows * columns, 3 * 16 * 16]},
+        "image_position_ids": {"grid": [d.batch, rows, columns]},
+    }
+
+
 def _whisper(d: Dims) -> Config:
     config = bart(d)
     del config["forced_eos_token_id"], config["max_position_embeddings"]
@@ -549,6 +602,13 @@ ARCHITECTURES: dict[str, Architecture] = {
         attention=("eager",),
     ),
     "youtu": Architecture("YoutuForCausalLM", "decoder", latent),
+    "gemma4-text": Architecture("Gemma4ForCausalLM", "decoder", gemma4, lora_targets=_ALL_TARGETS),
+    "gemma4-image": Architecture(
+        "Gemma4ForConditionalGeneration", "vision-text", gemma4_image, gemma4_image_inputs,
+        padding_mask=False,
+        tracker="dispatch",  # as Gemma 3's
+    ),
+    "gemma3n": Architecture("Gemma3nForCausalLM", "decoder", gemma3n, lora_targets=_ALL_TARGETS),
 }
 
 

@@ -192,6 +192,23 @@ def gemma4_moe() -> Config:
     return gemma4() | {"enable_moe_block": True, "num_experts": 8, "top_k_experts": 2, "moe_intermediate_size": 176}
 
 
+def gemma4_small() -> Config:
+    """Inputs of each layer, and three last layers that use keys and values of earlier ones in wider networks."""
+    kinds = ["sliding_attention", "full_attention", "sliding_attention", "sliding_attention", "full_attention"]
+    shares = {"num_hidden_layers": 5, "num_kv_shared_layers": 3, "use_double_wide_mlp": True, "layer_types": kinds}
+    inputs = {"hidden_size_per_layer_input": 32, "vocab_size_per_layer_input": VOCABULARY}
+    return base(head_dim=48, global_head_dim=64, sliding_window=WINDOW) | shares | inputs
+
+
+def gemma3n_small() -> Config:
+    """Four streams, sparse layers, inputs of each layer, and keys and values that later layers share."""
+    kinds = ["sliding_attention", "full_attention", "sliding_attention", "sliding_attention", "full_attention"]
+    shares = {"num_hidden_layers": 5, "num_kv_shared_layers": 3, "layer_types": kinds}
+    inputs = {"hidden_size_per_layer_input": 32, "vocab_size_per_layer_input": VOCABULARY}
+    streams = {"altup_num_inputs": 4, "laurel_rank": 16, "activation_sparsity_pattern": [0.95, 0.95, 0.0, 0.0, 0.0]}
+    return base(head_dim=48, sliding_window=WINDOW) | shares | inputs | streams
+
+
 CLASSES: dict[str, tuple[str, Callable[[], Config]]] = {
     "glm4-moe": ("Glm4MoeForCausalLM", glm4_moe),
     "solar-open": ("SolarOpenForCausalLM", solar_open),
@@ -221,6 +238,8 @@ CLASSES: dict[str, tuple[str, Callable[[], Config]]] = {
     "minimax-m3": ("MiniMaxM3VLForCausalLM", minimax_m3),
     "gemma4": ("Gemma4ForCausalLM", gemma4),
     "gemma4-moe": ("Gemma4ForCausalLM", gemma4_moe),
+    "gemma4-small": ("Gemma4ForCausalLM", gemma4_small),
+    "gemma3n-small": ("Gemma3nForCausalLM", gemma3n_small),
     "olmoe-clip": ("OlmoeForCausalLM", lambda: base(num_experts=8, num_experts_per_tok=2, clip_qkv=8.0)),
 }
 
@@ -261,6 +280,8 @@ BETWEEN_LAYERS: dict[str, list[dict[str, Any]]] = {
         {"batch": 2, "seq": 24, "keep_outputs": True},
         {"batch": 3, "seq": 20, "checkpointing": "non_reentrant", "autocast": "bfloat16", "accumulation": 2},
     ],
+    "gemma4-small": [REENTRANT, LAZY],
+    "gemma3n-small": [REENTRANT, LAZY],
 }
 
 

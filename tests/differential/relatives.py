@@ -15,6 +15,8 @@ from architectures import (
     distilbert,
     gemma3_image,
     gemma3_image_inputs,
+    gemma4_image,
+    gemma4_image_inputs,
     image_inputs,
     latent,
     llama,
@@ -117,6 +119,12 @@ def siglip_tower(d: Dims, config: Config) -> Config:
     """The same over SigLIP's tower, whose pool nothing reads."""
     vision = config["vision_config"] | {"model_type": "siglip_vision_model", "vision_use_head": d.batch == 3}
     return config | {"vision_config": vision}
+
+
+def with_experts(config: Config) -> Config:
+    """The same with experts beside the feed-forward network of each layer."""
+    experts = {"enable_moe_block": True, "num_experts": 8, "top_k_experts": 2, "moe_intermediate_size": 176}
+    return config | {"text_config": config["text_config"] | experts}
 
 
 def swin(d: Dims) -> Config:
@@ -342,6 +350,21 @@ FAMILIES: dict[str, Family] = {
         lambda d: siglip_tower(d, gemma3_image(replace(d, layers=2))),
         gemma3_image_inputs,
         padding=False,
+        tracker="dispatch",
+    ),
+    "gemma4-moe-image": Family(
+        "Gemma4ForConditionalGeneration",
+        lambda d: with_experts(gemma4_image(replace(d, layers=2))),
+        gemma4_image_inputs,
+        padding=False,
+        tracker="dispatch",
+    ),
+    "gemma4-image-plain": Family(
+        "Gemma4ForConditionalGeneration",
+        lambda d: gemma4_image(replace(d, layers=2)),
+        gemma4_image_inputs,
+        padding=False,
+        lora=True,
         tracker="dispatch",
     ),
     "dinov3": Family(

@@ -167,6 +167,10 @@ def build_batch(case: dict[str, Any], model: torch.nn.Module) -> dict[str, Any]:
             batch[name] = spec
         elif "values" in spec:
             batch[name] = torch.tensor(spec["values"])
+        elif "grid" in spec:  # (column, row) of the patches of each image, row by row
+            count, rows, columns = spec["grid"]
+            places = [[column, row] for row in range(rows) for column in range(columns)]
+            batch[name] = torch.tensor(places).repeat(count, 1, 1)
         elif "high" in spec:
             tensor = torch.randint(spec.get("low", 0), spec["high"], spec["shape"], generator=generator)
             for start, stop, value in spec.get("fill", []):

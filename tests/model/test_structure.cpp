@@ -36,7 +36,8 @@ void check_dataflow(const Block& block) {
 }
 
 /// Each parameter is read by exactly one op, but for another name of a tensor in the same block, and for
-/// layers that share their parameters, and the mask token, which only masked pretraining reads.
+/// layers that share their parameters, the mask token, which only masked pretraining reads, and AltUp's router, which
+/// runs before and after a layer.
 void check_parameters(const Block& block) {
     std::vector<int> readers(block.parameters.size(), 0);
     for (const Op& op : block.ops)
@@ -51,7 +52,9 @@ void check_parameters(const Block& block) {
             return name != block.parameters[i].name && tied.ends_with(name);
         });
         const bool unread = other_name || block.parameters[i].name == "embeddings.mask_token";
-        CHECK((block.name == "layer group" ? std::min(readers[i], 1) : readers[i]) == (unread ? 0 : 1));
+        const std::string& name = block.parameters[i].name;
+        const bool twice = name.starts_with("altup.router_norm.") || name.starts_with("altup.modality_router.");
+        CHECK((block.name == "layer group" ? std::min(readers[i], 1) : readers[i]) == (unread ? 0 : twice ? 2 : 1));
     }
 }
 
