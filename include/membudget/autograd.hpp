@@ -212,6 +212,8 @@ public:
     void require_grad(const Ref& tensor);
     void drop_input_gradients();
     [[nodiscard]] bool is_required(const Ref& tensor) const;
+    /// `detach()` of a tensor given from outside that needs a gradient: a leaf, though its gradient goes on.
+    void detach(const Ref& tensor);
     /// What that will free once backward has run, as allocations.
     void required(std::vector<Event>& events) const;
     /// A borrowed tensor is freed here from now on, or not any more.
@@ -418,6 +420,7 @@ private:
         std::int32_t tensor = -1;
         Gradient gradient;
         bool is_leaf = false;  ///< `require_grad`: its accumulation node holds it
+        bool detached = false;
         std::int32_t cached_cast = -1;  ///< tensor in the cache of autocast
     };
 

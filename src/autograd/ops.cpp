@@ -354,7 +354,8 @@ Ref Tape::autocast_input(Ref x) {
     // Cached while autocast is on: leaves that need gradients
     // [aten/src/ATen/autocast_mode.cpp cached_cast]. Recorded once, however often it is used.
     const bool weight = tensor.leaf >= 0;
-    const bool cacheable = (weight || is_required(x)) && tensor.requires_grad && &x.dtype() == &dtype::fp32;
+    const bool given = tensor.input >= 0 && inputs_[static_cast<std::size_t>(tensor.input)].detached;
+    const bool cacheable = (weight || given || is_required(x)) && tensor.requires_grad && &x.dtype() == &dtype::fp32;
     if (!cacheable) return cast(std::move(x), *autocast_);
     const auto index = static_cast<std::size_t>(weight ? tensor.leaf : tensor.input);
     std::int32_t& cached = weight ? leaves_[index].cached_cast : inputs_[index].cached_cast;

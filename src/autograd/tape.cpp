@@ -178,6 +178,10 @@ bool Tape::is_required(const Ref& tensor) const {
     return input >= 0 && inputs_[at(input)].is_leaf;
 }
 
+void Tape::detach(const Ref& tensor) {
+    if (const std::int32_t input = row(tensor).input; input >= 0) inputs_[at(input)].detached = true;
+}
+
 void Tape::own(const Ref& tensor, TermId term) {
     Storage& s = storages_[at(row(tensor).storage)];
     s.owned = true;

@@ -49,6 +49,8 @@ BlockRun::BlockRun(const StepContext& context, const Block& block,
         Ref ref = input->owned
                       ? tape_.adopt(input->numel, *input->dtype, input->requires_grad, input->term)
                       : tape_.borrow(input->numel, *input->dtype, input->requires_grad);
+        // [torch/utils/checkpoint.py detach_variable]
+        if (options.reentrant) tape_.detach(ref);
         input_ = tape_.alias(ref);
         tensors_[at(block.input)] = std::move(ref);
     }
@@ -66,6 +68,8 @@ void BlockRun::bring_in_shared() {
         const SharedTensor& given = shared_[at(index)];
         if (given.dtype == nullptr || made_[i]) continue;
         tensors_[i] = tape_.borrow(given.numel, *given.dtype, given.requires_grad);
+        const bool argument = context_.model.shared[at(index)].held == Held::until_scope_end;
+        if (options_.reentrant && argument) tape_.detach(tensors_[i]);
         if (given.requires_grad) shared_alias_[at(index)] = tape_.alias(tensors_[i]);
     }
 }

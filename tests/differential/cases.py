@@ -291,6 +291,11 @@ def other_draws() -> list[dict[str, Any]]:
         ("mpt", 0.0, eager | {"use_cache": True, "optimizer": slow}),
         ("gptj", 0.0, eager | {"use_cache": True, "optimizer": slow}),
         ("gpt-neo", 0.0, eager | {"use_cache": True, "optimizer": slow}),
+        ("bert", 0.0, mixed | {"checkpointing": "reentrant"}),
+        ("bart", 0.1, mixed | {"checkpointing": "reentrant"}),
+        ("distilbert", 0.1, mixed | {"checkpointing": "reentrant", "lora": {"r": 8, "target_modules": "all-linear"}}),
+        ("whisper", 0.0, mixed | {"checkpointing": "reentrant"}),
+        ("mpt", 0.0, mixed | {"optimizer": {"name": "Muon", "implementation": "foreach", "options": {}}}),
     ]
     return [
         {"name": f"other-{number}"} | make_case(architecture, Dims(**(vars(dims) | {"dropout": dropout})), training)

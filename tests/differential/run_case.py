@@ -194,7 +194,8 @@ def build_optimizer(case: dict[str, Any], model: torch.nn.Module) -> list[torch.
     flags = implementation_flags(spec.get("implementation", "default"))
     if spec["name"] != "Muon":
         return [getattr(torch.optim, spec["name"])([p for _, p in trainable], **options, **flags)]
-    matrices = [p for n, p in trainable if p.ndim == 2 and "embed" not in n and "head" not in n]
+    outer = ("embed", "wte", "wpe", "head")
+    matrices = [p for n, p in trainable if p.ndim == 2 and not any(word in n for word in outer)]
     chosen = {id(p) for p in matrices}
     rest = [p for _, p in trainable if id(p) not in chosen]
     return [torch.optim.Muon(matrices, **options), torch.optim.AdamW(rest, **flags)]
