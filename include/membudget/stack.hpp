@@ -97,6 +97,8 @@ struct OptimizerImplementation {
     /// 10 is one copy. Steady state / first step.
     int list_copies_tenths = 0;
     int list_copies_tenths_first = 0;
+    /// A list beside those of matrices (and stacks of them), which goes before those of vectors come; null: none.
+    StateSize list_beside = nullptr;
     /// Scratch while one tensor is updated, live one tensor at a time; null: none. What happens only
     /// in every n-th step (the refresh of a projection) counts as if it happened in all of them.
     StateSize tensor_scratch = nullptr;

@@ -141,9 +141,14 @@ Bytes shampoo_matrices(Shape shape, const Dtype& type, OptimizerOptions) {
 
 Bytes one_fp32(Shape shape, const Dtype&, OptimizerOptions) { return fp32(numel(shape)); }
 
-Bytes adafactor_scratch(Shape shape, const Dtype& type, OptimizerOptions) {
+Bytes per_matrix(Shape shape, const Dtype& type, OptimizerOptions) {
+    if (shape.size() < 2) return Bytes(0);
+    return bytes_of(Elements(product(shape.first(shape.size() - 2))), type);
+}
+
+Bytes adafactor_scratch(Shape shape, const Dtype& type, OptimizerOptions options) {
     if (shape.size() < 2) return bytes_of(numel(shape), type) * 2;
-    return bytes_of(numel(shape) + rows(shape) + columns(shape), type);
+    return bytes_of(numel(shape) + rows(shape) + columns(shape), type) + per_matrix(shape, type, options);
 }
 
 Bytes adafactor_hf_scratch(Shape shape, const Dtype& type, OptimizerOptions) {

@@ -56,7 +56,9 @@ Bytes copies(Shape shape, const Dtype& type, OptimizerOptions options) {
 }
 /// One fp32 tensor of the parameter's size.
 Bytes one_fp32(Shape shape, const Dtype& type, OptimizerOptions options);
-/// torch Adafactor: the estimate, and the means over rows and columns.
+/// One element of each matrix of a stack, such as a filter's; of a vector none.
+Bytes per_matrix(Shape shape, const Dtype& type, OptimizerOptions options);
+/// torch Adafactor: the estimate, the means over rows and columns, and the mean of the former.
 Bytes adafactor_scratch(Shape shape, const Dtype& type, OptimizerOptions options);
 /// transformers Adafactor: two fp32 tensors, and fp32 copies of gradient and parameter when those
 /// are 16 bits wide.

@@ -152,10 +152,10 @@ Slots adalomo_slots() {
 
 // --- temporaries -----------------------------------------------------------------------------------
 
-/// `lists` whole lists live at once.
-constexpr OptimizerImplementation foreach_with(int lists, std::string_view source) {
+/// `lists` whole lists live at once, and one of what `beside` says.
+constexpr OptimizerImplementation foreach_with(int lists, std::string_view source, StateSize beside = nullptr) {
     return {.name = "foreach", .list_copies_tenths = lists * 10, .list_copies_tenths_first = lists * 10,
-            .source = source};
+            .list_beside = beside, .source = source};
 }
 constexpr OptimizerImplementation loop_with(StateSize scratch, StateSize carried, std::string_view source) {
     return {.name = "for-loop", .tensor_scratch = scratch, .tensor_carried = carried, .source = source};
@@ -209,7 +209,8 @@ constexpr OptimizerImplementation kRmspropSteps[] = {
     loop_with(sizes::copies<1>, sizes::copies<1>, "pytorch 2.13 torch/optim/rmsprop.py; measured")};
 constexpr OptimizerImplementation kAdafactorSteps[] = {
     foreach_with(1, "pytorch 2.13 torch/optim/_adafactor.py _multi_tensor_adafactor; measured: the list "
-                    "of variance estimates becomes the update"),
+                    "of variance estimates becomes the update; the means of row_var, one of each matrix",
+                 sizes::per_matrix),
     loop_with(sizes::adafactor_scratch, sizes::copies<1>,
               "pytorch 2.13 torch/optim/_adafactor.py _single_tensor_adafactor; measured")};
 constexpr OptimizerImplementation kAdafactorHfSteps[] = {

@@ -382,7 +382,8 @@ void StateBooks::temporaries(std::vector<Event>& events, bool fallback) {
     const std::int64_t n = degree(sharding.states);
     const TermId term = terms_.intern("temporaries/optimizer_step");
     std::string_view source;
-    std::vector<Event> lists;
+    std::vector<Event> lists, later;  // later: lists of vectors, where matrices are updated before them
+    std::vector<Event> beside;
     std::vector<Event> scratch;
     std::vector<std::int64_t> room;
     std::int64_t carried = 0;  // by the tensor before
@@ -412,7 +413,11 @@ void StateBooks::temporaries(std::vector<Event>& events, bool fallback) {
                     const std::int64_t numel = numel_of(shape);
                     const int tenths = job_.steady ? how.list_copies_tenths : how.list_copies_tenths_first;
                     if (copy == 0 && tenths > 0)
-                        alloc(lists, term, detail::checked_mul(byte_count(numel, updated), tenths) / 10,
+                        alloc(how.list_beside != nullptr && shape.size() < 2 ? later : lists, term,
+                              detail::checked_mul(byte_count(numel, updated), tenths) / 10, section.copies,
+                              "foreach list");
+                    if (copy == 0 && how.list_beside != nullptr)
+                        alloc(beside, term, how.list_beside(shape, updated, job_.optimizer.options).count(),
                               section.copies, "foreach list");
                     if (how.tensor_scratch == nullptr) continue;
                     const std::int64_t size =
@@ -430,8 +435,12 @@ void StateBooks::temporaries(std::vector<Event>& events, bool fallback) {
     }
     drop_carried(carried);
     events.insert(events.end(), lists.begin(), lists.end());
+    events.insert(events.end(), beside.begin(), beside.end());
+    free_all(beside, events);
+    events.insert(events.end(), later.begin(), later.end());
     events.insert(events.end(), scratch.begin(), scratch.end());
     free_all(lists, events);
+    free_all(later, events);
     if (fallback) return;
     notes_.put(term, [&]() -> TermNote {
         return {Basis::derived, Total::allocated,
@@ -448,11 +457,12 @@ std::int64_t update_scratch(const Job& job, const Parameter& parameter) {
     if (updater.implementation == nullptr) return 0;
     const OptimizerImplementation& how = *updater.implementation;
     const Dtype& updated = updated_dtype(job.precision, parameter);
+    const auto bytes_of_rule = [&](StateSize rule) {
+        return rule == nullptr ? 0 : rule(parameter.shape, updated, job.optimizer.options).count();
+    };
     const std::int64_t list =
         detail::checked_mul(byte_count(parameter.elements().count(), updated), how.list_copies_tenths) / 10;
-    return list + (how.tensor_scratch == nullptr
-                       ? 0
-                       : how.tensor_scratch(parameter.shape, updated, job.optimizer.options).count());
+    return list + bytes_of_rule(how.list_beside) + bytes_of_rule(how.tensor_scratch);
 }
 
 }  // namespace membudget
