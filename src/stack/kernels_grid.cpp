@@ -13,14 +13,17 @@ namespace membudget::kernel {
 
 namespace {
 
-/// Zeros in the places of padding, in a copy; so is the gradient [derivatives.yaml: masked_fill, where].
-Ref without_padding(Tape& tape, const Ref& x) {
-    Ref out = tape.fresh(x.numel(), x.dtype(), "rows without padding");
-    Tape::NodeBuilder node(tape, "masked_fill", {&x});
-    node.grad(0, "masked grad");
+/// A copy of x whose gradient is as large: of rows that a mask chooses, or of zeros in the places of padding
+/// [derivatives.yaml: index, masked_fill, where].
+Ref masked(Tape& tape, const Ref& x, const char* what, const char* gradient) {
+    Ref out = tape.fresh(x.numel(), x.dtype(), what);
+    Tape::NodeBuilder node(tape, what, {&x});
+    node.grad(0, gradient);
     node.finish(out);
     return out;
 }
+
+Ref without_padding(Tape& tape, const Ref& x) { return masked(tape, x, "rows without padding", "masked grad"); }
 
 /// weights.transpose(1, 2) @ x.float(), whose weights are made from numbers of 8 bytes
 /// [Gemma4VisionPooler._avg_pool_by_positions]. `tokens` are those of one image.
@@ -45,15 +48,6 @@ Ref means_of_squares(KernelCall& call, const Ref& x, std::int64_t numel, std::in
     const Ref out = tape.matmul(weights, tape.cast(x, dtype::fp32), numel);
     { const Ref empty = tape.fresh(pairs, dtype::boolean, "patches that do not count"); }
     return tape.cast(out, x.dtype());
-}
-
-/// x[mask]: as many rows, copied [derivatives.yaml: index].
-Ref chosen_rows(Tape& tape, const Ref& x) {
-    Ref out = tape.fresh(x.numel(), x.dtype(), "rows of tokens");
-    Tape::NodeBuilder node(tape, "index", {&x});
-    node.grad(0, "scattered grad");
-    node.finish(out);
-    return out;
 }
 
 }  // namespace
@@ -88,7 +82,7 @@ void pool_grid(KernelCall& call) {
             pooled = means_of_squares(call, pooled, numel, call.output_tensor(0).times);
         hidden = tape.mul_scalar(tape.cast(std::move(pooled), dtype::fp32));
     }
-    hidden = chosen_rows(tape, hidden);
+    hidden = masked(tape, hidden, "rows of tokens", "scattered grad");  // x[mask]
     if (call.attributes().normalised) {  // by two buffers
         const std::int64_t width = call.output_tensor(0).width;
         const auto buffer = [&] { return tape.cast(tape.borrow(width, call.activation_dtype(), false), dtype::fp32); };

@@ -68,8 +68,7 @@ void BlockRun::bring_in_shared() {
         const SharedTensor& given = shared_[at(index)];
         if (given.dtype == nullptr || made_[i]) continue;
         tensors_[i] = tape_.borrow(given.numel, *given.dtype, given.requires_grad);
-        const bool argument = context_.model.shared[at(index)].held == Held::until_scope_end;
-        if (options_.reentrant && argument) tape_.detach(tensors_[i]);
+        if (options_.reentrant && is_positional(context_.model.shared[at(index)])) tape_.detach(tensors_[i]);
         if (given.requires_grad) shared_alias_[at(index)] = tape_.alias(tensors_[i]);
     }
 }

@@ -16,6 +16,9 @@
 
 namespace membudget {
 
+/// Whether layers get a tensor of `Model::shared` by position: a reentrant checkpoint detaches and saves such arguments.
+[[nodiscard]] inline bool is_positional(const Tensor& shared) { return shared.held == Held::until_scope_end; }
+
 /// What all blocks of a step share.
 struct StepContext {
     const Job& job;

@@ -14,13 +14,6 @@ namespace {
 /// Elements that one block of threads sums up [aten/src/ATen/native/cuda/MultiTensorApply.cuh kChunkSize].
 constexpr std::int64_t kChunk = 65'536;
 
-/// Gradients of one type.
-struct Gradients {
-    const Dtype* type = nullptr;
-    std::int64_t tensors = 0;
-    std::int64_t largest = 0;  ///< elements of the largest, as this rank holds it
-};
-
 }  // namespace
 
 /// Norms are scalars, one for each gradient, which become one tensor; the gradients are scaled in place
@@ -33,57 +26,51 @@ void StateBooks::clipping(std::vector<Event>& events) {
     const bool cut = degree(partition) > 1;
     if (!job_.optimizer.clip || in_buffers() || (cut && partition != Partition::per_tensor)) return;
 
-    std::vector<Gradients> kinds;
-    for_each_tensor(*job_.model, [&](const Parameter& parameter, std::int64_t copies) {
-        if (!parameter.trainable) return;
-        const Dtype& type = gradient_dtype(job_.precision, parameter);
-        auto kind = std::find_if(kinds.begin(), kinds.end(), [&](const Gradients& k) { return k.type == &type; });
-        if (kind == kinds.end()) kind = kinds.insert(kind, Gradients{&type});
-        kind->tensors = detail::checked_add(kind->tensors, copies);
-        kind->largest = std::max(kind->largest, ceil_div(parameter.elements(), degree(partition)).count());
-    });
-    if (kinds.empty()) return;
-
     const TermId term = terms_.intern("temporaries/clipping");
+    const auto make = [&](std::vector<Event>& held, std::int64_t bytes, std::int64_t copies, const char* what) {
+        alloc(held, term, bytes, copies, what);
+        events.push_back(held.back());
+    };
+    const auto type_of = [&](const Parameter& p) -> const Dtype& { return gradient_dtype(job_.precision, p); };
     std::vector<Event> norms;
-    std::int64_t tensors = 0;
-    const Dtype* widest = kinds.front().type;
-    for (const Gradients& kind : kinds) {
+    std::int64_t all = 0;
+    const Dtype* widest = nullptr;
+    for (const Dtype* type : types_of(*job_.model, is_trained, type_of)) {
+        std::int64_t tensors = 0;
+        std::int64_t largest = 0;  // elements, as this rank holds them
+        for_each_tensor(*job_.model, [&](const Parameter& parameter, std::int64_t copies) {
+            if (!parameter.trainable || &type_of(parameter) != type) return;
+            tensors = detail::checked_add(tensors, copies);
+            largest = std::max(largest, ceil_div(parameter.elements(), degree(partition)).count());
+        });
         std::vector<Event> sums;
         if (job_.backend == Backend::cuda)
-            alloc(sums, term,
-                  byte_count(detail::checked_mul(kind.tensors, ceil_div(Elements(kind.largest), kChunk).count()),
-                             kind.type->bits > 32 ? *kind.type : dtype::fp32),
-                  1, "sums of chunks");
-        events.insert(events.end(), sums.begin(), sums.end());
-        std::vector<Event> of_kind;
-        alloc(of_kind, term, byte_count(1, *kind.type), kind.tensors, "norm of a gradient");
-        events.insert(events.end(), of_kind.begin(), of_kind.end());
+            make(sums,
+                 byte_count(detail::checked_mul(tensors, ceil_div(Elements(largest), kChunk).count()),
+                            type->bits > 32 ? *type : dtype::fp32),
+                 1, "sums of chunks");
+        make(norms, byte_count(1, *type), tensors, "norm of a gradient");
         free_all(sums, events);
-        norms.insert(norms.end(), of_kind.begin(), of_kind.end());
-        tensors = detail::checked_add(tensors, kind.tensors);
-        if (kind.type->bits > widest->bits) widest = kind.type;
+        all = detail::checked_add(all, tensors);
+        if (widest == nullptr || type->bits > widest->bits) widest = type;
     }
-    const auto scalar = [&](std::vector<Event>& into, const char* what) {
-        alloc(into, term, byte_count(1, *widest), 1, what);
-    };
-    alloc(norms, term, byte_count(tensors, *widest), 1, "stacked norms");
-    events.push_back(norms.back());
-    std::vector<Event> kept;
-    scalar(kept, "total norm");
-    events.push_back(kept.back());
+    if (widest == nullptr) return;
+
+    const std::int64_t scalar = byte_count(1, *widest);
+    make(norms, byte_count(all, *widest), 1, "stacked norms");
+    std::vector<Event> kept, quotient, coefficient;
+    make(kept, scalar, 1, "total norm");
     free_all(norms, events);
-    std::vector<Event> quotient;
-    for (const char* what : {"total norm and epsilon", "reciprocal", "coefficient"}) scalar(quotient, what);
-    events.insert(events.end(), quotient.begin(), quotient.end());
-    free_all({quotient.begin(), quotient.begin() + 2}, events);
-    scalar(kept, "clamped coefficient");
-    kept.push_back(quotient.back());
-    events.push_back(kept[1]);
+    make(quotient, scalar, 1, "total norm and epsilon");
+    make(quotient, scalar, 1, "reciprocal");
+    make(coefficient, scalar, 1, "coefficient");
+    free_all(quotient, events);
+    make(kept, scalar, 1, "clamped coefficient");
     free_all(kept, events);
+    free_all(coefficient, events);
     notes_.put(term, [&]() -> TermNote {
         return {Basis::derived, Total::allocated,
-                fmt::format("norms of {} gradients, each a scalar, and one tensor of all", group_digits(tensors)),
+                fmt::format("norms of {} gradients, each a scalar, and one tensor of all", group_digits(all)),
                 "torch/nn/utils/clip_grad.py"};
     });
 }

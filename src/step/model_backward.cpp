@@ -137,13 +137,10 @@ void ModelPass::leave_stored(const BlockInput& input, const Tape::BoundaryGradie
 /// a leaf, that is a copy [torch/csrc/autograd/functions/accumulate_grad.h].
 void ModelPass::keep_stored(const std::vector<Event>& kept, std::span<StepNode> nodes) {
     for (const Event& event : kept) {
-        Event last = event;
-        last.bytes = -event.bytes;
-        last.rounding = -event.rounding;
-        stored_.push_back(last);
+        free_all({event}, stored_);
         const bool delayed = std::any_of(nodes.begin(), nodes.end(), [&](StepNode& made) {
             const auto freed = std::find_if(made.events.begin(), made.events.end(), [&](const Event& one) {
-                return one.bytes == last.bytes && std::string_view(one.label.what) == event.label.what;
+                return one.bytes == stored_.back().bytes && std::string_view(one.label.what) == event.label.what;
             });
             if (freed == made.events.end()) return false;
             stored_.back() = *freed;

@@ -129,7 +129,7 @@ std::size_t ModelPass::visit(const Layer& layer, std::size_t run_index, const Bl
 /// A reentrant region saves what it gets by position, and lets go of it after its backward; the rest stays
 /// with its node, as long as the loss does [torch/utils/checkpoint.py CheckpointFunction, ctx.run_function].
 bool ModelPass::is_argument(std::size_t shared) const {
-    return job_.checkpointing.reentrant && model_.shared[shared].held == Held::until_scope_end;
+    return job_.checkpointing.reentrant && is_positional(model_.shared[shared]);
 }
 
 /// Whether a layer is the first to read a shared tensor that dies with its last reader: of all readers its
