@@ -31,7 +31,7 @@ struct Bart {
 };
 
 int shared(BlockBuilder& b, const Bart& bart, Bart::Shared which) {
-    return b.shared(which, bart.shared[static_cast<std::size_t>(which)]);
+    return b.shared(which, bart.shared);
 }
 
 Bart read_bart(ConfigReader& config) {
@@ -198,7 +198,7 @@ Block encoder_end(const Bart& bart) {
         b.op(OpKind::split, "hidden states", place::residual, {x}, {same}).attributes.same = true;
         x = same;
     }
-    b.share(x, Bart::memory, bart.shared[Bart::memory]);
+    b.share(x, Bart::memory, bart.shared);
     b.end_base_model();
     return std::move(b).finish(-1);
 }

@@ -130,7 +130,7 @@ Block vision_end(const ContrastiveVision& v, const std::vector<Tensor>& shared) 
     const std::string norm = "vision_model.post_layernorm";
     b.norm_weights(norm, v.hidden, norms::layer, kVision);
     const int x = b.norm(b.input(v.hidden, Rows::patches), norm, norms::layer);
-    b.share(x, static_cast<int>(kImages), shared[kImages]);
+    b.share(x, static_cast<int>(kImages), shared);
     b.end_base_model();
     return std::move(b).finish(-1);
 }
@@ -149,7 +149,7 @@ Block text_stem(const Text& t, const std::vector<Tensor>& shared) {
     }
     b.hold_until_model_end(x);
     OpAttributes& mask = b.op(OpKind::attention_mask, shared[kMask].name, place::attention, {},
-                              {b.shared(static_cast<int>(kMask), shared[kMask])}).attributes;
+                              {b.shared(static_cast<int>(kMask), shared)}).attributes;
     mask = attention_of(t.hidden, t.heads, 0);
     mask.causal = true;
     return std::move(b).finish(x);
@@ -159,7 +159,7 @@ Block text_stem(const Text& t, const std::vector<Tensor>& shared) {
 int text_attention(BlockBuilder& b, const Text& t, const std::vector<Tensor>& shared, int x, bool cross) {
     const auto both = b.scope();
     const std::string module = cross ? "crossattention" : "attention";
-    const int source = cross ? b.shared(static_cast<int>(kImages), shared[kImages]) : x;
+    const int source = cross ? b.shared(static_cast<int>(kImages), shared) : x;
     const int context = b.hold(b.tensor(join(module, "self"), t.hidden));
     {
         const auto function = b.scope();
@@ -170,7 +170,7 @@ int text_attention(BlockBuilder& b, const Text& t, const std::vector<Tensor>& sh
         const int k = project("self.key", source);
         const int v = project("self.value", source);
         std::vector<int> inputs{q, k, v};
-        if (!cross) inputs.push_back(b.shared(static_cast<int>(kMask), shared[kMask]));
+        if (!cross) inputs.push_back(b.shared(static_cast<int>(kMask), shared));
         OpAttributes& a = b.op(OpKind::attention, join(module, "self"), place::attention, std::move(inputs), {context})
                               .attributes;
         a = attention_of(t.hidden, t.heads, t.attention_dropout);

@@ -70,10 +70,14 @@ public:
     /// The tensor that comes from the block before. Its caller's loop variable holds it until the
     /// block returns, so it belongs to the whole block.
     int input(std::int64_t width, Rows rows = Rows::tokens);
-    /// A tensor of `Model::shared`: the same storage in every block that names it.
+    /// Tensor `index` of `Model::shared`: the same storage in every block that names it.
     int shared(int index, const Tensor& tensor);
-    /// Makes a tensor of this block one of `Model::shared`.
+    int shared(int index, const std::vector<Tensor>& all) { return shared(index, all[static_cast<std::size_t>(index)]); }
+    /// Makes a tensor of this block that one.
     void share(int tensor, int index, const Tensor& as);
+    void share(int tensor, int index, const std::vector<Tensor>& all) {
+        share(tensor, index, all[static_cast<std::size_t>(index)]);
+    }
     /// A tensor that an op of this block makes.
     int tensor(std::string name, std::int64_t width, Rows rows = Rows::tokens);
     /// The value keeps a name until the innermost function around its op returns.

@@ -87,7 +87,7 @@ Block clip_vision_end(const ContrastiveVision& vision, std::int64_t projection, 
     const int x = b.input(vision.hidden, Rows::patches);
     const int states = b.tensor("hidden states", vision.hidden, Rows::patches);
     b.op(OpKind::split, "hidden states", place::residual, {x}, {states}).attributes.same = true;
-    b.share(states, image_states, shared[image_states]);
+    b.share(states, image_states, shared);
     b.norm_weights("vision_model.post_layernorm", vision.hidden, norms::layer, kVision);
     int y = first_rows(b, states, "class token", vision.hidden, Rows::images);
     {
@@ -96,7 +96,7 @@ Block clip_vision_end(const ContrastiveVision& vision, std::int64_t projection, 
         b.end_base_model();
         y = b.linear(y, "visual_projection", projection, false, place::head);
     }
-    b.share(y, image_embeds, shared[image_embeds]);
+    b.share(y, image_embeds, shared);
     return std::move(b).finish(-1);
 }
 
@@ -122,11 +122,11 @@ Block siglip_vision_end(const ContrastiveVision& vision, const std::vector<Tenso
     const std::int64_t hidden = vision.hidden;
     b.norm_weights("vision_model.post_layernorm", hidden, norms::layer, kVision);
     int x = b.norm(b.input(hidden, Rows::patches), "vision_model.post_layernorm", norms::layer);
-    b.share(x, image_states, shared[image_states]);
+    b.share(x, image_states, shared);
     if (!vision.head) return std::move(b).finish(-1);
     const int y = add_siglip_pool(b, vision, "vision_model.head", x);
     const int row = first_rows(b, y, "pooled", hidden, Rows::images);
-    b.share(row, image_embeds, shared[image_embeds]);
+    b.share(row, image_embeds, shared);
     b.end_base_model();
     Block block = std::move(b).finish(-1);
     for (Parameter& parameter : block.parameters) parameter.component = kVision;
@@ -142,7 +142,7 @@ Block pair_head(const ContrastiveText& text, std::int64_t projection, const std:
     int x = b.input(text.hidden);
     b.release(x);
     x = b.norm(x, "text_model.final_layer_norm", norms::layer);
-    b.share(x, text_states, shared[text_states]);
+    b.share(x, text_states, shared);
     int y = b.tensor("pooled text", text.hidden, Rows::batch);
     if (text.clip) {
         const auto function = b.scope();
@@ -155,7 +155,7 @@ Block pair_head(const ContrastiveText& text, std::int64_t projection, const std:
         y = b.linear(y, "text_model.head", projection, true, place::head);
         b.end_base_model();
     }
-    const int images = b.shared(image_embeds, shared[image_embeds]);
+    const int images = b.shared(image_embeds, shared);
     b.op(OpKind::contrastive_loss, "loss", place::loss, {y, images}, {b.tensor("loss", 1, Rows::one)}, scales);
     return std::move(b).finish(-1);
 }

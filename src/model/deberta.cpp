@@ -34,7 +34,7 @@ void relative_stem(BlockBuilder& b, const EncoderPlan& plan, const std::vector<T
         b.set_times(x, relative.rows);
         b.op(OpKind::split, table, place::attention, {}, {x}, {weight}).attributes.same = true;
         if (relative.normed) x = b.norm(x, norm, norms::layer, place::attention);
-        b.share(x, kEmbeddings, shared[kEmbeddings]);
+        b.share(x, kEmbeddings, shared);
     } else if (relative.normed) {
         b.norm_weights(norm, plan.hidden, norms::layer);
     }
@@ -45,7 +45,7 @@ Block relative_convolution(const EncoderPlan& plan, const std::vector<Tensor>& s
     const std::string conv = "encoder.conv.conv", norm = "encoder.conv.LayerNorm";
     BlockBuilder b("convolution");
     const int residual = b.input(plan.hidden);
-    int x = b.shared(embeddings, shared[static_cast<std::size_t>(embeddings)]);
+    int x = b.shared(embeddings, shared);
     const auto copied = [&](std::string name) {
         const int out = b.tensor(name, plan.hidden);
         b.op(OpKind::transpose_heads, std::move(name), place::other, {x}, {out}).attributes.heads = 1;
@@ -76,8 +76,8 @@ namespace {
 /// The embeddings of relative positions as a layer reads them.
 int sliced_positions(BlockBuilder& b, const EncoderPlan& plan, const std::vector<Tensor>& shared,
                      const std::string& path) {
-    b.shared(kDistances, shared[kDistances]);  // an argument, whether or not it is needed
-    int embeddings = b.shared(kEmbeddings, shared[kEmbeddings]);
+    b.shared(kDistances, shared);  // an argument, whether or not it is needed
+    int embeddings = b.shared(kEmbeddings, shared);
     embeddings = b.dropout(embeddings, join(path, "pos_dropout"), plan.hidden_dropout, place::attention);
     const int sliced = b.tensor(join(path, "rel_embeddings"), plan.hidden, Rows::one);
     b.set_times(sliced, plan.relative.rows);
@@ -121,7 +121,7 @@ int joined_attention(BlockBuilder& b, const EncoderPlan& plan, const std::vector
     int q = biased(parts[0], "q_bias");
     const int v = b.hold(biased(parts[2], "v_bias"));
     q = b.hold(b.scale(q, join(path, "query"), place::attention));
-    std::vector<int> inputs{q, b.hold(parts[1]), v, b.shared(kMask, shared[kMask])};
+    std::vector<int> inputs{q, b.hold(parts[1]), v, b.shared(kMask, shared)};
     if (relative.by_key || relative.by_query) {
         const int embeddings = sliced_positions(b, plan, shared, path);
         const auto project = [&](std::string_view name, bool bias) {
@@ -159,7 +159,7 @@ int disentangled_attention(BlockBuilder& b, const EncoderPlan& plan, const std::
     const int q = project(x, "query_proj", Rows::tokens);
     const int k = project(x, "key_proj", Rows::tokens);
     const int v = project(x, "value_proj", Rows::tokens);
-    std::vector<int> inputs{v, q, k, b.shared(kMask, shared[kMask])};
+    std::vector<int> inputs{v, q, k, b.shared(kMask, shared)};
     if (relative.by_key || relative.by_query) {
         const int embeddings = sliced_positions(b, plan, shared, path);
         // Shared keys: the queries' projection first, for both kinds, whether or not it is needed.

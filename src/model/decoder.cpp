@@ -92,14 +92,13 @@ int embed_tokens(BlockBuilder& b, const DecoderPlan& plan) {
 /// Of a model with images: the words alone, which wait for what the tower makes.
 Block build_embeddings(const DecoderPlan& plan, const SharedTensors& ids, const std::vector<Tensor>& shared) {
     BlockBuilder b("embeddings");
-    b.share(embed_tokens(b, plan), ids.embeds, shared[static_cast<std::size_t>(ids.embeds)]);
+    b.share(embed_tokens(b, plan), ids.embeds, shared);
     return std::move(b).finish(-1);
 }
 
 /// Images take their places among the words.
 int join_images(BlockBuilder& b, const DecoderPlan& plan, const SharedTensors& ids,
                 const std::vector<Tensor>& shared) {
-    const auto of_model = [&](int index) { return b.shared(index, shared[static_cast<std::size_t>(index)]); };
     const int x = b.tensor("inputs_embeds", plan.hidden);
     const bool tiles = !plan.newline.empty();
     const int features = b.tensor("image_features", plan.hidden, tiles ? Rows::image_tokens : rows_of_features(plan));
@@ -109,15 +108,15 @@ int join_images(BlockBuilder& b, const DecoderPlan& plan, const SharedTensors& i
     const auto local = [&](int tensor) {
         return plan.decoder_within ? b.hold_until_return(tensor) : b.hold_until_model_end(tensor);
     };
-    const int mask = ids.places >= 0 ? of_model(ids.places) : local(b.tensor("special_image_mask", 1));
+    const int mask = ids.places >= 0 ? b.shared(ids.places, shared) : local(b.tensor("special_image_mask", 1));
     OpAttributes& join = b.op(OpKind::join_images, "inputs_embeds", place::embedding,
-                              {of_model(ids.embeds), of_model(ids.features.images)}, {x, local(features), mask},
+                              {b.shared(ids.embeds, shared), b.shared(ids.features.images, shared)}, {x, local(features), mask},
                               std::move(newline)).attributes;
     join.listed = plan.listed_images;
     join.sliced = plan.picked_images;
     for (std::size_t i = 0; i < ids.deep.size(); ++i)
         b.op(OpKind::concat, shared[static_cast<std::size_t>(ids.deep[i])].name, place::embedding,
-             {of_model(ids.features.deep[i])}, {of_model(ids.deep[i])}).attributes.listed = true;
+             {b.shared(ids.features.deep[i], shared)}, {b.shared(ids.deep[i], shared)}).attributes.listed = true;
     return x;
 }
 
@@ -143,7 +142,7 @@ Block build_stem(const DecoderPlan& plan, const SharedTensors& ids,
     };
     if (ids.alibi >= 0)
         b.op(OpKind::ids, "alibi", place::attention, {},
-             {b.shared(ids.alibi, shared[static_cast<std::size_t>(ids.alibi)])}).attributes.bias = true;
+             {b.shared(ids.alibi, shared)}).attributes.bias = true;
     mask(ids.full_mask, false);
     mask(ids.window_mask, true);
 
@@ -206,10 +205,9 @@ Block build_stem(const DecoderPlan& plan, const SharedTensors& ids,
 Block build_deep_join(const DecoderPlan& plan, const SharedTensors& ids, const std::vector<Tensor>& shared,
                       std::size_t i) {
     BlockBuilder b("deep join");
-    const auto of_model = [&](int index) { return b.shared(index, shared[static_cast<std::size_t>(index)]); };
     const int x = b.input(plan.hidden);
     const int out = b.tensor("hidden states", plan.hidden);
-    b.op(OpKind::add_images, "deepstack_process", place::residual, {x, of_model(ids.deep[i]), of_model(ids.places)},
+    b.op(OpKind::add_images, "deepstack_process", place::residual, {x, b.shared(ids.deep[i], shared), b.shared(ids.places, shared)},
          {out});
     return std::move(b).finish(out);
 }

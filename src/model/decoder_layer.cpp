@@ -31,7 +31,7 @@ private:
 
     int norm(int x, int which) { return builder_.norm(x, layer_.norms[which], plan_.norm); }
     int shared(int index) {
-        return builder_.shared(index, shared_[static_cast<std::size_t>(index)]);
+        return builder_.shared(index, shared_);
     }
     /// n(x), then f of it; the norm's result keeps a name until f returns.
     template <class Function>

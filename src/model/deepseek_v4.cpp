@@ -233,11 +233,10 @@ int collapse_streams(BlockBuilder& b, const DecoderPlan& plan, const std::string
 Block build_whole_layer(const DecoderPlan& plan, const LayerPlan& layer, const SharedTensors& ids,
                         const std::vector<Tensor>& shared) {
     BlockBuilder b("decoder layer");
-    const auto of_model = [&](int index) { return b.shared(index, shared[static_cast<std::size_t>(index)]); };
     const int x = b.input(detail::checked_mul(plan.hidden, plan.streams));
     const auto table = static_cast<std::size_t>(layer.attention.rotary);
-    const int cos = of_model(ids.cos[table]), sin = of_model(ids.sin[table]);
-    const int mask = of_model(layer.attention.window > 0 ? ids.window_mask : ids.full_mask);
+    const int cos = b.shared(ids.cos[table], shared), sin = b.shared(ids.sin[table], shared);
+    const int mask = b.shared(layer.attention.window > 0 ? ids.window_mask : ids.full_mask, shared);
     const int out = layer.build(b, x, cos, sin, mask);
     b.set_checkpointable();
     return std::move(b).finish(out);

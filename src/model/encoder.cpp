@@ -54,8 +54,8 @@ Block build_stem(const EncoderPlan& plan, const std::vector<Tensor>& shared) {
     if (!plan.projects_first && width != plan.hidden)
         x = b.linear(x, plan.projection, plan.hidden, true, place::embedding);
     if (plan.groups == 0 || width == plan.hidden) b.hold_until_model_end(x);
-    std::vector<int> made{b.shared(0, shared[0])};
-    if (plan.relative.rows > 0) made.push_back(b.shared(2, shared[2]));
+    std::vector<int> made{b.shared(0, shared)};
+    if (plan.relative.rows > 0) made.push_back(b.shared(2, shared));
     OpAttributes& attributes =
         b.op(OpKind::attention_mask, shared[0].name, place::attention, {}, std::move(made)).attributes;
     attributes.causal = false;
@@ -67,7 +67,7 @@ Block build_stem(const EncoderPlan& plan, const std::vector<Tensor>& shared) {
         const int weight = b.parameter("encoder.relative_attention_bias.weight", {plan.buckets, plan.heads},
                                        Component::attention);
         OpAttributes& bias = b.op(OpKind::position_bias, shared[kExtra].name, place::attention, {},
-                                  {b.shared(kExtra, shared[kExtra])}, {weight}).attributes;
+                                  {b.shared(kExtra, shared)}, {weight}).attributes;
         bias.heads = plan.heads;
         bias.queries = bias.keys = Rows::positions;
         bias.of_batch = true;
@@ -77,7 +77,7 @@ Block build_stem(const EncoderPlan& plan, const std::vector<Tensor>& shared) {
         const int weight = b.parameter(join(name, "weight"), {plan.position_rows, plan.hidden / plan.heads},
                                        Component::embedding);
         b.parameter_named(join(name, "weight")).trainable = false;
-        b.op(OpKind::rotary_tables, name, place::attention, {}, {b.shared(kExtra, shared[kExtra])}, {weight})
+        b.op(OpKind::rotary_tables, name, place::attention, {}, {b.shared(kExtra, shared)}, {weight})
             .attributes.rotation = Rotation::sinusoids;
     }
     return std::move(b).finish(x);
@@ -99,15 +99,15 @@ int attention(BlockBuilder& b, const EncoderPlan& plan, const std::vector<Tensor
         const int rotated_q = b.hold(b.tensor(join(name, "query"), plan.hidden));
         const int rotated_k = b.hold(b.tensor(join(name, "key"), plan.hidden));
         OpAttributes& rotary = b.op(OpKind::rotary, join(name, "rotary"), place::attention,
-                                    {q, k, b.shared(kExtra, shared[kExtra])}, {rotated_q, rotated_k}).attributes;
+                                    {q, k, b.shared(kExtra, shared)}, {rotated_q, rotated_k}).attributes;
         rotary.heads = rotary.kv_heads = plan.heads;
         rotary.head_dim = plan.hidden / plan.heads;
         rotary.rotation = Rotation::sinusoids;
         q = rotated_q;
         k = rotated_k;
     }
-    std::vector<int> inputs{q, k, v, b.shared(0, shared[0])};
-    if (plan.buckets > 0) inputs.push_back(b.shared(kExtra, shared[kExtra]));
+    std::vector<int> inputs{q, k, v, b.shared(0, shared)};
+    if (plan.buckets > 0) inputs.push_back(b.shared(kExtra, shared));
     const int context = b.tensor(name, plan.hidden);
     OpAttributes& attributes = b.op(OpKind::attention, name, place::attention, std::move(inputs), {context}).attributes;
     attributes.form = plan.form;
@@ -160,7 +160,7 @@ Block build_layer(const EncoderPlan& plan, const std::vector<Tensor>& shared, in
     BlockBuilder b(embeddings < 0 ? "encoder layer" : "first encoder layer");
     const int x = b.input(plan.hidden);
     if (embeddings >= 0) {
-        const int named = b.shared(embeddings, shared[static_cast<std::size_t>(embeddings)]);
+        const int named = b.shared(embeddings, shared);
         b.op(OpKind::split, "embeddings", place::residual, {x}, {named}).attributes.same = true;
     }
     const int out = add_layer(b, plan, shared, "", x);

@@ -77,7 +77,7 @@ Block stem(const Gemma4Vision& v, const std::vector<Tensor>& shared, int cos, in
     b.hold_until_model_end(x);
     OpAttributes& rotary =
         b.op(OpKind::rotary_tables, "encoder.rotary_emb", place::attention, {x},
-             {b.shared(cos, shared[static_cast<std::size_t>(cos)]), b.shared(sin, shared[static_cast<std::size_t>(sin)])})
+             {b.shared(cos, shared), b.shared(sin, shared)})
             .attributes;
     rotary.rotary_dim = v.attention.sizes.head_dim;
     rotary.axes = 2;
@@ -108,7 +108,6 @@ int mlp(BlockBuilder& b, const Gemma4Vision& v, int x) {
 Block layer(const Gemma4Vision& v, const std::vector<Tensor>& shared, int cos, int sin) {
     BlockBuilder b("vision layer");
     layer_weights(b, v);
-    const auto of_model = [&](int index) { return b.shared(index, shared[static_cast<std::size_t>(index)]); };
     const auto sublayer = [&](int x, std::string_view before, std::string_view after, auto&& run) {
         int y = -1;
         {
@@ -119,7 +118,7 @@ Block layer(const Gemma4Vision& v, const std::vector<Tensor>& shared, int cos, i
     };
     const int x = b.input(v.hidden, Rows::patches);
     const int residual = b.hold(sublayer(x, "input_layernorm", "post_attention_layernorm", [&](int y) {
-        return gemma4_attention(b, v.attention, {}, y, of_model(cos), of_model(sin), -1);
+        return gemma4_attention(b, v.attention, {}, y, b.shared(cos, shared), b.shared(sin, shared), -1);
     }));
     const int out = sublayer(residual, "pre_feedforward_layernorm", "post_feedforward_layernorm",
                              [&](int y) { return mlp(b, v, y); });
@@ -147,7 +146,7 @@ Block projector(const Gemma4Vision& v, std::int64_t hidden, std::vector<Tensor>&
         pool.stride = v.pool;
         pool.normalised = v.standardize;
     }
-    b.share(x, kept, shared[static_cast<std::size_t>(kept)]);
+    b.share(x, kept, shared);
     b.end_base_model();
     {
         const auto function = b.scope();
@@ -156,7 +155,7 @@ Block projector(const Gemma4Vision& v, std::int64_t hidden, std::vector<Tensor>&
         x = b.linear(normed, name, hidden, false, in_vision(place::embedding));
         b.parameter_named(join(name, "weight")).registered_last = true;
     }
-    b.share(x, features, shared[static_cast<std::size_t>(features)]);
+    b.share(x, features, shared);
     return std::move(b).finish(-1);
 }
 

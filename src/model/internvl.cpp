@@ -211,7 +211,7 @@ Block projector(const InternVision& v, std::int64_t hidden, std::vector<Tensor>&
     y = b.linear(y, join(kProjector, "linear_1"), hidden, true, place);
     y = b.activation(y, join(kProjector, "act"), v.projector_act, place);
     y = b.linear(y, join(kProjector, "linear_2"), hidden, true, place);
-    b.share(y, features, shared[static_cast<std::size_t>(features)]);
+    b.share(y, features, shared);
     Block block = std::move(b).finish(-1);
     for (Op& op : block.ops)
         if (v.chosen < v.layers && op.name.starts_with(kTower)) {

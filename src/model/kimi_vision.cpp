@@ -65,8 +65,6 @@ public:
     [[nodiscard]] Block projector(std::int64_t hidden, int features) const;
 
 private:
-    int of_model(BlockBuilder& b, int index) const { return b.shared(index, at(index)); }
-    [[nodiscard]] const Tensor& at(int index) const { return shared_[static_cast<std::size_t>(index)]; }
 
     const KimiVision& v_;
     std::vector<Tensor>& shared_;
@@ -87,7 +85,7 @@ Block Tower::stem() const {
     b.op(OpKind::interpolate, positions, place::embedding, {patches}, {x}, {table}).attributes.bagged = true;
     const int ids = b.hold_until_model_end(b.tensor("position_ids", 2, Rows::patches));
     b.op(OpKind::ids, "position_ids", place::embedding, {}, {ids});
-    const int cos = of_model(b, cos_), sin = of_model(b, sin_);
+    const int cos = b.shared(cos_, shared_), sin = b.shared(sin_, shared_);
     OpAttributes& rotary = b.op(OpKind::rotary_tables, "rotary_emb", place::attention, {}, {cos, sin}).attributes;
     rotary.rotary_dim = v_.hidden / v_.heads;
     rotary.axes = 2;
@@ -112,7 +110,7 @@ Block Tower::projector(std::int64_t hidden, int features) const {
     const std::string norm = join(kTower, "final_layernorm"), pre = join(kProjector, "pre_norm");
     b.norm_weights(norm, v_.hidden, norms::layer, kVision);
     int x = b.norm(b.input(v_.hidden, Rows::patches), norm, norms::layer);
-    b.share(x, states_, at(states_));
+    b.share(x, states_, shared_);
     const int pooled = b.hold(b.tensor("pooled frames", v_.hidden, Rows::patches));
     b.op(OpKind::reorder, join(kTower, "temporal_merge"), place, {x}, {pooled}).attributes.scattered = true;
     b.end_base_model();
@@ -123,7 +121,7 @@ Block Tower::projector(std::int64_t hidden, int features) const {
     x = b.linear(squares, join(kProjector, "in_proj"), v_.merged(), true, place);
     x = b.activation(x, join(kProjector, "act"), Act::gelu, place);
     x = b.linear(x, join(kProjector, "out_proj"), hidden, true, place);
-    b.share(x, features, at(features));
+    b.share(x, features, shared_);
     return std::move(b).finish(-1);
 }
 

@@ -187,9 +187,9 @@ Block projector(const Llama4Vision& v, std::int64_t hidden, std::vector<Tensor>&
         return adapter(b, v, b.norm(states, "vision_model.layernorm_post", norms::layer));
     };
     int x = tower();
-    b.share(x, kept, shared[static_cast<std::size_t>(kept)]);
+    b.share(x, kept, shared);
     x = b.linear(x, "multi_modal_projector.linear_1", hidden, false, in_vision(place::embedding));
-    b.share(x, features, shared[static_cast<std::size_t>(features)]);
+    b.share(x, features, shared);
     return std::move(b).finish(-1);
 }
 

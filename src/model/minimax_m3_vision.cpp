@@ -64,8 +64,6 @@ public:
     [[nodiscard]] Block projector(std::int64_t hidden, int features) const;
 
 private:
-    int of_model(BlockBuilder& b, int index) const { return b.shared(index, at(index)); }
-    [[nodiscard]] const Tensor& at(int index) const { return shared_[static_cast<std::size_t>(index)]; }
 
     const MinimaxVision& v_;
     std::vector<Tensor>& shared_;
@@ -86,7 +84,7 @@ Block Tower::stem() const {
     conv.cast_to_weight = true;  // of the norm, which has the filter's type
     const int ids = b.hold_until_model_end(b.tensor("position_ids", 3, Rows::patches));
     b.op(OpKind::ids, "position_ids", place::embedding, {}, {ids});
-    const int cos = of_model(b, tables_.cos), sin = of_model(b, tables_.sin);
+    const int cos = b.shared(tables_.cos, shared_), sin = b.shared(tables_.sin, shared_);
     OpAttributes& rotary = b.op(OpKind::rotary_tables, "rotary_emb", place::attention, {}, {cos, sin}).attributes;
     rotary.rotary_dim = v_.rotated();
     rotary.axes = 2;
@@ -119,7 +117,7 @@ Block Tower::projector(std::int64_t hidden, int features) const {
     const int input = b.input(v_.hidden, Rows::patches);
     int x = b.tensor("hidden states", v_.hidden, Rows::patches);
     b.op(OpKind::split, "hidden states", place::residual, {input}, {x}).attributes.same = true;
-    b.share(x, states_, at(states_));
+    b.share(x, states_, shared_);
     b.end_base_model();
     x = b.linear(x, join(module, "linear_1"), v_.inner, true, place);
     x = b.activation(x, join(module, "act"), Act::gelu, place);
@@ -129,7 +127,7 @@ Block Tower::projector(std::int64_t hidden, int features) const {
     x = b.linear(squares, join(module, "merge_linear_1"), v_.inner, true, place);
     x = b.activation(x, join(module, "merge_act"), Act::gelu, place);
     x = b.linear(x, join(module, "merge_linear_2"), hidden, true, place);
-    b.share(x, features, at(features));
+    b.share(x, features, shared_);
     return std::move(b).finish(-1);
 }
 

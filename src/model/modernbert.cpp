@@ -74,7 +74,7 @@ public:
 
 private:
     int shared(BlockBuilder& b, int index) const {
-        return b.shared(index, shared_[static_cast<std::size_t>(index)]);
+        return b.shared(index, shared_);
     }
     int attention(BlockBuilder& b, int x, std::size_t kind) const;
     int mlp(BlockBuilder& b, int x) const;

@@ -51,7 +51,7 @@ Block gemma3_projector(const ContrastiveVision& v, std::int64_t side, std::int64
     const std::string norm = "model.vision_tower.post_layernorm";
     b.norm_weights(norm, v.hidden, norms::layer, kVision);
     int y = b.norm(b.input(v.hidden, Rows::patches), norm, norms::layer);
-    b.share(y, states, shared[static_cast<std::size_t>(states)]);
+    b.share(y, states, shared);
     const std::string head = "model.vision_tower.head";
     if (v.head) add_siglip_pool(b, v, head, y);
     b.end_base_model();
@@ -75,7 +75,7 @@ Block gemma3_projector(const ContrastiveVision& v, std::int64_t side, std::int64
         y = b.hold(b.norm(y, soft, norms::rms_one_plus, place));
         b.op(OpKind::linear, projector, place, {y}, {out}, {weight}).attributes.strided = true;
     }
-    b.share(out, features, shared[static_cast<std::size_t>(features)]);
+    b.share(out, features, shared);
     Block block = std::move(b).finish(-1);
     for (Op& op : block.ops)  // the projector's result takes the place of the pooled one
         if (op.name.starts_with(head)) op.reader = Reader::nobody;
@@ -262,7 +262,7 @@ int side_by_side(BlockBuilder& b, const LlavaVision& v, const std::vector<Tensor
     std::vector<int> parts;
     for (std::size_t i = 0; i < v.joined.size(); ++i) {
         const int index = v.features[i];
-        int part = index < 0 ? last : b.shared(index, shared[static_cast<std::size_t>(index)]);
+        int part = index < 0 ? last : b.shared(index, shared);
         if (v.without_class) {
             const int cut = b.tensor(fmt::format("features {}", i), v.tower.hidden, Rows::images);
             b.set_times(cut, v.tokens());
@@ -330,7 +330,7 @@ Block llava_projector(const LlavaVision& v, std::int64_t hidden, std::vector<Ten
     b.last_op().attributes.transposed = v.joined.empty() && !v.tower.clip;
     y = b.activation(y, join(projector, "act"), v.act, place);
     y = b.linear(y, join(projector, "linear_2"), hidden, v.bias, place);
-    b.share(y, features, shared[static_cast<std::size_t>(features)]);
+    b.share(y, features, shared);
     Block block = std::move(b).finish(-1);
     for (Op& op : block.ops) {
         if (op.name.starts_with(tower)) op.reader = Reader::outputs;

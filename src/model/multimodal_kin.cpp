@@ -56,12 +56,12 @@ Block paligemma_projector(const ContrastiveVision& v, std::int64_t hidden, std::
     const std::string norm = join(kTower, "post_layernorm");
     b.norm_weights(norm, v.hidden, norms::layer, kVision);
     int y = b.norm(b.input(v.hidden, Rows::patches), norm, norms::layer);
-    b.share(y, states, shared[static_cast<std::size_t>(states)]);
+    b.share(y, states, shared);
     const std::string head = join(kTower, "head");
     if (v.head) add_siglip_pool(b, v, head, y);
     b.end_base_model();
     y = b.linear(y, join(kProjector, "linear"), hidden, true, in_vision(place::embedding));
-    b.share(y, features, shared[static_cast<std::size_t>(features)]);
+    b.share(y, features, shared);
     Block block = std::move(b).finish(-1);
     for (Op& op : block.ops)  // the projector's result takes the place of the pooled one
         if (op.name.starts_with(head)) op.reader = Reader::nobody;

@@ -51,12 +51,11 @@ int joined(BlockBuilder& b, int residual, int x, std::string_view scale, const s
 }  // namespace
 
 Block patch_layer(const PatchLayer& plan, const PatchTables& tables, const std::vector<Tensor>& shared) {
-    const auto of_model = [&](BlockBuilder& b, int index) { return b.shared(index, shared[static_cast<std::size_t>(index)]); };
     BlockBuilder b("vision layer");
     for (const std::string_view norm : plan.norms) b.norm_weights(norm, plan.hidden, norms::layer, kVision);
     b.linear_weights(join(plan.attention, plan.out), plan.hidden, plan.hidden, true, kVision);
     const int x = b.input(plan.hidden, Rows::patches);
-    const int cos = of_model(b, tables.cos), sin = of_model(b, tables.sin);
+    const int cos = b.shared(tables.cos, shared), sin = b.shared(tables.sin, shared);
     int y = -1;
     {
         const auto argument = b.scope();  // the norm's result, until the function it is given to returns

@@ -33,7 +33,6 @@ public:
 
 private:
     [[nodiscard]] const Tensor& at(int index) const { return shared_[static_cast<std::size_t>(index)]; }
-    int of_model(BlockBuilder& b, int index) const { return b.shared(index, at(index)); }
     int attention(BlockBuilder& b, const std::string& module, int x) const;
     int mlp(BlockBuilder& b, const std::string& module, int x) const;
     int add_layer(BlockBuilder& b, const std::string& module, int x) const;
@@ -61,11 +60,11 @@ Block Tower::stem() const {
     const int positions = b.hold_until_model_end(b.tensor("position_ids", 2, Rows::patches));
     b.op(OpKind::ids, "position_ids", place::embedding, {}, {positions});
     OpAttributes& rotary = b.op(OpKind::rotary_tables, "patch_positional_embedding", place::attention, {x},
-                                {of_model(b, cos_), of_model(b, sin_)}).attributes;
+                                {b.shared(cos_, shared_), b.shared(sin_, shared_)}).attributes;
     rotary.rotary_dim = v_.hidden / v_.heads;
     rotary.axes = 2;
     OpAttributes& mask =
-        b.op(OpKind::attention_mask, at(mask_).name, place::attention, {x}, {of_model(b, mask_)}).attributes;
+        b.op(OpKind::attention_mask, at(mask_).name, place::attention, {x}, {b.shared(mask_, shared_)}).attributes;
     mask.packed = true;
     mask.causal = false;
     mask.queries = mask.keys = Rows::patches;
@@ -88,10 +87,10 @@ int Tower::attention(BlockBuilder& b, const std::string& module, int x) const {
     };
     const int rotated_q = b.hold(b.tensor(join(module, "q"), v_.hidden, Rows::patches));
     const int rotated_k = b.hold(b.tensor(join(module, "k"), v_.hidden, Rows::patches));
-    attributes(b.op(OpKind::rotary, join(module, "rotary"), place, {q, k, of_model(b, cos_), of_model(b, sin_)},
+    attributes(b.op(OpKind::rotary, join(module, "rotary"), place, {q, k, b.shared(cos_, shared_), b.shared(sin_, shared_)},
                     {rotated_q, rotated_k}).attributes);
     const int context = b.tensor(module, v_.hidden, Rows::patches);
-    OpAttributes& a = b.op(OpKind::attention, module, place, {rotated_q, rotated_k, v, of_model(b, mask_)},
+    OpAttributes& a = b.op(OpKind::attention, module, place, {rotated_q, rotated_k, v, b.shared(mask_, shared_)},
                            {context}).attributes;
     attributes(a);
     a.causal = false;
@@ -142,13 +141,13 @@ int Tower::end_of_tower(BlockBuilder& b) const {
     const int input = b.input(v_.hidden, Rows::patches);
     const int x = b.tensor("hidden states", v_.hidden, Rows::patches);
     b.op(OpKind::split, "hidden states", place::residual, {input}, {x}).attributes.same = true;
-    b.share(x, states_, at(states_));
+    b.share(x, states_, shared_);
     int last = x;
     for (std::int64_t i = v_.chosen; i < v_.layers; ++i) {
         b.set_of_checkpoint(last);
         last = add_layer(b, fmt::format("{}.transformer.layers.{}", kTower, i), last);
     }
-    if (last != x) b.share(last, last_states_, at(last_states_));
+    if (last != x) b.share(last, last_states_, shared_);
     b.end_base_model();
     return x;
 }
@@ -172,7 +171,7 @@ Block Tower::projector(std::int64_t hidden, int features) const {
     x = b.linear(x, join(kProjector, "linear_1"), hidden, p_.bias, place);
     x = b.activation(x, join(kProjector, "act"), p_.act, place);
     x = b.linear(x, join(kProjector, "linear_2"), hidden, p_.bias, place);
-    b.share(x, features, at(features));
+    b.share(x, features, shared_);
     Block block = std::move(b).finish(-1);
     for (Op& op : block.ops)
         if (op.name.starts_with(kTower)) {

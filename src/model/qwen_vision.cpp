@@ -41,8 +41,6 @@ public:
 
 private:
     int sampled_positions(BlockBuilder& b, int x) const;
-    [[nodiscard]] const Tensor& at(int index) const { return shared_[static_cast<std::size_t>(index)]; }
-    int of_model(BlockBuilder& b, int index) const { return b.shared(index, at(index)); }
     int reordered(BlockBuilder& b, int x, std::string_view name, int order) const;
     int attention(BlockBuilder& b, int x, bool windows) const;
     int mlp(BlockBuilder& b, int x) const;
@@ -79,7 +77,7 @@ Block Tower::stem() const {
     ids("position_ids", 2, Rows::patches);
     int order = -1;
     if (ids_.order >= 0) {
-        order = of_model(b, ids_.order);
+        order = b.shared(ids_.order, shared_);
         b.op(OpKind::ids, "window_index", place::embedding, {}, {order});
     }
     const int pixels = b.tensor("pixel_values", v_.channels * v_.frames * v_.patch * v_.patch, Rows::patches);
@@ -99,7 +97,7 @@ Block Tower::stem() const {
     }
     if (!v_.sampled) b.hold_until_model_end(x);
 
-    int cos = of_model(b, ids_.cos), sin = of_model(b, ids_.sin);
+    int cos = b.shared(ids_.cos, shared_), sin = b.shared(ids_.sin, shared_);
     const int tables[] = {cos, sin};
     if (order >= 0) {
         cos = b.hold(b.tensor("cos", b.width(cos), Rows::patches));
@@ -145,7 +143,7 @@ int Tower::attention(BlockBuilder& b, int x, bool windows) const {
     const int q = b.hold(b.tensor("attn.q", v_.hidden, Rows::patches));
     const int k = b.hold(b.tensor("attn.k", v_.hidden, Rows::patches));
     attributes(b.op(OpKind::rotary, "attn.rotary", place,
-                    {parts[0], parts[1], of_model(b, ids_.cos), of_model(b, ids_.sin)}, {q, k}).attributes);
+                    {parts[0], parts[1], b.shared(ids_.cos, shared_), b.shared(ids_.sin, shared_)}, {q, k}).attributes);
     const int context = b.tensor("attn", v_.hidden, Rows::patches);
     OpAttributes& a = b.op(OpKind::attention, "attn", place, {q, k, parts[2]}, {context}).attributes;
     attributes(a);
@@ -222,7 +220,7 @@ void Tower::merge_deep(BlockBuilder& b, int x, std::size_t at_join) const {
     const std::vector<std::size_t> used = v_.used_joins();
     const int feature =
         features_.deep[static_cast<std::size_t>(std::find(used.begin(), used.end(), at_join) - used.begin())];
-    b.share(merge(b, x, fmt::format("deepstack_merger_list.{}", at_join), true), feature, at(feature));
+    b.share(merge(b, x, fmt::format("deepstack_merger_list.{}", at_join), true), feature, shared_);
 }
 
 /// Between two layers: features of what passes by.
@@ -240,7 +238,7 @@ Block Tower::merger() const {
     const int input = b.input(v_.hidden, Rows::patches);
     const int x = b.tensor("hidden states", v_.hidden, Rows::patches);
     b.op(OpKind::split, "hidden states", place::residual, {input}, {x}).attributes.same = true;
-    b.share(x, ids_.states, at(ids_.states));
+    b.share(x, ids_.states, shared_);
     for (std::size_t i = 0; i < v_.joins.size(); ++i) {
         if (v_.joins[i] + 1 == v_.layers) merge_deep(b, x, i);
         if (v_.joins[i] >= v_.layers) merger_weights(b, fmt::format("deepstack_merger_list.{}", i), true);
@@ -252,7 +250,7 @@ Block Tower::merger() const {
     }
     int y = merge(b, x, "merger", false);
     if (order >= 0) y = reordered(b, y, "given order", order);
-    b.share(y, features_.images, at(features_.images));
+    b.share(y, features_.images, shared_);
     b.end_base_model();
     return std::move(b).finish(-1);
 }
@@ -268,7 +266,7 @@ Block Tower::convolution_merger() const {
     const int bias = b.parameter("downsample.bias", {v_.out}, kVision);
     const int tokens = b.tensor("downsample", v_.out, Rows::image_tokens);
     b.op(OpKind::convolution, "downsample", place, {x}, {tokens}, {filter, bias}).attributes.strided = true;
-    b.share(tokens, ids_.states, at(ids_.states));
+    b.share(tokens, ids_.states, shared_);
     {
         const auto function = b.scope();
         x = b.linear(tokens, "merger.proj", v_.out, false, place);
@@ -280,7 +278,7 @@ Block Tower::convolution_merger() const {
         x = b.gated_activation(gate, up, "merger.act_fn", v_.act, place);
         x = b.linear(x, "merger.down_proj", v_.out, false, place);
     }
-    b.share(x, features_.images, at(features_.images));
+    b.share(x, features_.images, shared_);
     b.end_base_model();
     return std::move(b).finish(-1);
 }

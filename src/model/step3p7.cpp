@@ -179,9 +179,8 @@ Block stem(const StepVision& v, const PatchTables& tables, const std::vector<Ten
     const int x = b.norm(sum, norm, norms::layer);
     const int ids = b.hold_until_model_end(b.tensor("position_ids", 2 * v.patches(), Rows::one));
     b.op(OpKind::ids, "position_ids", place::embedding, {}, {ids});
-    const auto of_model = [&](int index) { return b.shared(index, shared[static_cast<std::size_t>(index)]); };
     OpAttributes& rotary = b.op(OpKind::rotary_tables, "rotary_emb", place::attention, {},
-                                {of_model(tables.cos), of_model(tables.sin)}).attributes;
+                                {b.shared(tables.cos, shared), b.shared(tables.sin, shared)}).attributes;
     rotary.rotary_dim = v.hidden / v.heads;
     rotary.axes = 2;
     rotary.rotation = Rotation::halves_cast;
@@ -222,10 +221,10 @@ Block projector(const StepVision& v, std::int64_t hidden, std::vector<Tensor>& s
     };
     halve("vision_model.downsampler1", v.hidden, v.half());
     halve("vision_model.downsampler2", 2 * v.hidden, v.quarter());
-    b.share(x, states, shared[static_cast<std::size_t>(states)]);
+    b.share(x, states, shared);
     b.end_base_model();
     x = b.linear(x, "multi_modal_projector", hidden, v.projector_bias, in_vision(place::embedding));
-    b.share(x, features, shared[static_cast<std::size_t>(features)]);
+    b.share(x, features, shared);
     return std::move(b).finish(-1);
 }
 

@@ -21,7 +21,7 @@ struct T5 {
 };
 
 int shared(BlockBuilder& b, const T5& t, T5::Shared which) {
-    return b.shared(which, t.shared[static_cast<std::size_t>(which)]);
+    return b.shared(which, t.shared);
 }
 
 /// One attention of a block: its module, what it attends to, and which shared tensors it uses.

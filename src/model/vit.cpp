@@ -14,7 +14,7 @@ constexpr Component kVision = Component::vision;
 constexpr int kCosine = 0, kSine = 1;
 
 int rotary_table(BlockBuilder& b, const std::vector<Tensor>& shared, int index) {
-    return b.shared(index, shared[static_cast<std::size_t>(index)]);
+    return b.shared(index, shared);
 }
 
 /// Patches behind all learned tokens, and the tables of their rotation
